@@ -186,7 +186,7 @@ def files_of_torch(folder: Path) -> Iterator[Trial]:
         yield f"torch, wrapped: {name}", outcome(lambda: logits(path), right)
     module = torch.nn.Module()
     for name, value in state.items():
-        _place(torch, module, name, value)
+        _put(torch, module, name, value)
     torch.save(module.state_dict(), path)
     yield "torch, state_dict() of a module", outcome(lambda: logits(path), plain)
     torch.save(module, path)
@@ -228,7 +228,7 @@ def files_of_torch(folder: Path) -> Iterator[Trial]:
     yield "torch.distributed.checkpoint", outcome(lambda: logits(folder / "dcp"), None)
 
 
-def _place(torch: Any, module: Any, name: str, value: Any) -> None:
+def _put(torch: Any, module: Any, name: str, value: Any) -> None:
     """Put a tensor into a tree of modules."""
     *folders, last = name.split(".")
     for folder in folders:
