@@ -25,7 +25,7 @@ from sam_rlx._internal.media.windows import WindowReader, as_windows
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
-from sam_rlx._internal.results import ResultForms, of_mask
+from sam_rlx._internal.results import ResultForms, counts_of
 from sam_rlx._internal.synonyms import also
 from sam_rlx._internal.text_prompts import VISUAL
 from sam_rlx._internal.tiling import Report, TileMasks, Tiling, as_tiling, of_tile
@@ -110,8 +110,8 @@ class ConceptPrediction(ResultForms):
         return tuple(self.texts[label] for label in self.labels)
 
     def _instances(self) -> list[Instance]:
-        found = zip(self.masks, self.names, self.scores.tolist(), strict=True)
-        return [of_mask(mask, name=str(name), score=score) for mask, name, score in found]
+        found = zip(counts_of(self.masks), self.names, self.scores.tolist(), strict=True)
+        return [Instance(counts, self._hw(), str(name), score) for counts, name, score in found]
 
     def _hw(self) -> tuple[int, int]:
         return self.masks.shape[1], self.masks.shape[2]
@@ -132,7 +132,7 @@ class ConceptPrediction(ResultForms):
         captions = [
             f"{name} {score:.2f}" for name, score in zip(self.names, self.scores, strict=True)
         ]
-        return png(self.masks, self.masks.shape[1:], captions)
+        return png(self.masks, self._hw(), captions)
 
 
 class ConceptPredictor(ImageEmbeddings):
@@ -353,7 +353,7 @@ class ConceptPredictor(ImageEmbeddings):
             result = self._result(found, texts, hw, logits)
             if pixels is not None or given is not None:
                 self._encoded = []
-        clean_(result.masks, area)
+        clean_(np.asarray(result.masks), area)
         return result
 
     def _in_tiles(
@@ -375,7 +375,7 @@ class ConceptPredictor(ImageEmbeddings):
                 self._core.set_image(image.read(*tile))
                 part = of_tile(report, index, len(tiles))
                 for label, found in enumerate(self._core.find(ids, progress=part, **options)):
-                    boxes.extend(found.boxes + np.float32([tile.x0, tile.y0] * 2))
+                    boxes.extend(found.boxes + np.array([tile.x0, tile.y0] * 2, np.float32))
                     mask = np.empty((1, *tile.hw), np.bool_)
                     for low_res, score in zip(found.low_res_masks, found.scores, strict=True):
                         self._core.binarize(low_res[None], mask)

@@ -440,13 +440,13 @@ class MaskGenerator:
         """
         tiling = as_tiling(tile, overlap)
         if embedding is None and orig_hw is None:
-            source = as_rgb(image) if tiling is None else as_windows(image)
             with self._exclusive, reporter(progress, "point", text="encoding") as report:
-                if tiling is None:
-                    found = self._core.generate(source, report)
-                else:
-                    found = self._in_tiles(source, tiling, report)
-            return self._as_records(found, (source.shape[0], source.shape[1]))
+                if tiling is not None:
+                    windows = as_windows(image)
+                    return self._as_records(self._in_tiles(windows, tiling, report), windows.shape)
+                pixels = as_rgb(image)
+                found = self._core.generate(pixels, report)
+            return self._as_records(found, (pixels.shape[0], pixels.shape[1]))
         if image is not None:
             raise InvalidArgumentError("generate: expected image or embedding, found both")
         if self._layers > 0 or tiling is not None:

@@ -22,7 +22,7 @@ from sam_rlx._internal.media.windows import WindowReader, as_windows
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress, reporter
 from sam_rlx._internal.public import public_names
-from sam_rlx._internal.results import ResultForms, instances_of, of_mask
+from sam_rlx._internal.results import ResultForms, counts_of, instances_of
 from sam_rlx._internal.synonyms import also
 from sam_rlx._internal.tiling import Report, Tiling, as_tiling, check_prompts, windows_of
 from sam_rlx.errors import InvalidArgumentError, StateError
@@ -117,22 +117,20 @@ class MaskPrediction(ResultForms):
             )
         if ((chosen < 0) | (chosen >= count)).any():
             raise InvalidArgumentError(f"index: expected 0 to {count - 1}, found {shown(index)}")
-        where = np.broadcast_to(chosen, sets)[..., None]
-        taken = (
-            np.take_along_axis(each, where.reshape(where.shape + (1,) * extra), len(sets))
-            for each, extra in (
-                (self.masks, 2),
-                (self.iou_predictions, 0),
-                (self.low_res_masks, 2),
-            )
-        )
-        return MaskPrediction(*taken)
+        where = np.broadcast_to(chosen, sets)
+
+        def taken(values: NDArray[Any], axes: int) -> NDArray[Any]:
+            return np.take_along_axis(values, where.reshape(sets + (1,) * (axes + 1)), len(sets))
+
+        scores = taken(self.iou_predictions, 0)
+        if isinstance(self.masks, RunLengthMasks):
+            return MaskPrediction(self.masks.select(where), scores, self.low_res_masks)
+        return MaskPrediction(taken(self.masks, 2), scores, taken(self.low_res_masks, 2))
 
     def _instances(self) -> list[Instance]:
         chosen = self.select(self.iou_predictions.argmax(axis=-1))
-        masks = chosen.masks.reshape(-1, *chosen.masks.shape[-2:])
-        scores = chosen.iou_predictions.ravel().tolist()
-        return [of_mask(mask, score=score) for mask, score in zip(masks, scores, strict=True)]
+        found = zip(counts_of(chosen.masks), chosen.iou_predictions.ravel().tolist(), strict=True)
+        return [Instance(counts, self._hw(), score=score) for counts, score in found]
 
     def _hw(self) -> tuple[int, int]:
         return self.masks.shape[-2], self.masks.shape[-1]
@@ -394,7 +392,7 @@ class ImagePredictor(ImageEmbeddings):
             if self._core.orig_hw is None:
                 raise StateError("predict: expected an image from set_image, found none")
             result = self._predict(prompts, multimask, logits)
-        clean_(result.masks, area)
+        clean_(np.asarray(result.masks), area)
         return result
 
     def _in_tiles(

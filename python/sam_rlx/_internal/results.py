@@ -26,6 +26,7 @@ from sam_rlx._internal.arrays.checks import (
 from sam_rlx._internal.arrays.foreign import as_array, is_array
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.arrays.masks import as_bools
+from sam_rlx._internal.arrays.run_lengths import RunLengthMasks
 from sam_rlx._internal.files.inputs import file_name
 from sam_rlx._internal.files.marks import JSON_MARK
 from sam_rlx._internal.files.results import write_document, write_text
@@ -588,6 +589,13 @@ def of_mask(mask: NDArray[Any], **known: Any) -> Instance:
     bools = mask if mask.dtype == np.bool_ else mask > 0
     size = (bools.shape[0], bools.shape[1])
     return Instance(_core.rle_encode(np.ascontiguousarray(bools)), size, **known)
+
+
+def counts_of(masks: NDArray[Any] | RunLengthMasks) -> list[NDArray[np.uint32]]:
+    """Return the run lengths of each mask of ([B,] K, H, W): bool, or logits above 0."""
+    if isinstance(masks, RunLengthMasks):
+        return list(masks.counts)
+    return [of_mask(mask).counts for mask in masks.reshape(-1, *masks.shape[-2:])]
 
 
 def _caption(instance: Instance) -> str:

@@ -51,6 +51,12 @@ class RunLengthMasks(Sequence[Any]):
         areas = [int(counts[1::2].sum(dtype=np.int64)) for counts in self.counts]
         return np.array(areas, np.int64).reshape(self.shape[:-2])
 
+    def select(self, index: NDArray[np.integer[Any]]) -> RunLengthMasks:
+        """Return one mask of each set: number `index` ([B]) of its K; ([B,] 1, H, W)."""
+        number = self.shape[-3]
+        counts = [self.counts[row * number + k] for row, k in enumerate(index.ravel().tolist())]
+        return RunLengthMasks(counts, (*self.shape[:-3], 1, *self.shape[-2:]))
+
     def __len__(self) -> int:
         return self.shape[0]
 
