@@ -213,7 +213,7 @@ def test_names_in_the_files_of_sessions(
 
 
 def option(**changes: Any) -> str:
-    options = {"fill_hole_area": 8, "history": 64, "resize": "video"}
+    options = {"fill_hole_area": 8, "min_mask_region_area": 0, "history": 64, "resize": "video"}
     options |= dict.fromkeys(("non_overlap_masks", "keep_corrections", "memory_selection"), False)
     return json.dumps({**options, **changes})
 

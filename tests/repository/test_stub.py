@@ -45,7 +45,8 @@ def test_stubtest_agrees(run_python: Callable[..., object], tmp_path: Path) -> N
     classes = (
         r"(\w+Predictor|VideoSession|Wants|MaskGenerator|Checkpoint|NamedTensors|Tokenizer|Exclusive"
         r"|(Model|ConceptImage|Propagation|FrameResult|Text\w+|Trace|LowResPrediction"
-        r"|ImagePrediction|RawDetections|ConceptFindings|PixelBox|CropBox|CleanedMask)(\.__init__)?)"
+        r"|ImagePrediction|RawDetections|ConceptFindings|PixelBox|CropBox|CleanedMask|MergedMask)"
+        r"(\.__init__)?)"
     )
     allowed.write_text(rf"sam_rlx\._core\.{classes}" + "\n")
     options = ("--ignore-disjoint-bases", "--ignore-unused-allowlist")
