@@ -77,12 +77,14 @@ void NamedSession::publish() {
 
 NamedTensors NamedSession::save(const py::function& text_of) {
   return call([&](VideoSession& session) {
+    NamedTensors saved;
+    {
+      const GilRelease release;
+      saved = session.save();
+    }
     py::list obj_ids;
     for (const auto& object : session.objects().objects()) obj_ids.append(name_of(object->handle));
-    const std::string names = py::str(text_of(obj_ids));
-    const GilRelease release;
-    NamedTensors saved = session.save();
-    saved.metadata["names"] = names;
+    saved.metadata["names"] = py::str(text_of(obj_ids));
     return saved;
   });
 }

@@ -28,6 +28,7 @@ from sam_rlx._internal.files.targets import check_folder
 from sam_rlx._internal.formats import coco, yolo
 from sam_rlx._internal.media.clip_frames import ClipFrames
 from sam_rlx._internal.media.clip_writer import ClipWriter
+from sam_rlx._internal.media.frames import open_frames
 from sam_rlx._internal.media.image_files import open_image as open_image
 from sam_rlx._internal.media.image_files import pillow as pillow
 from sam_rlx._internal.media.image_files import read_image as read_image
@@ -35,6 +36,7 @@ from sam_rlx._internal.media.image_writer import write_pixels
 from sam_rlx._internal.media.mask_files import read_mask as read_mask
 from sam_rlx._internal.media.windows import Windows as Windows
 from sam_rlx._internal.media.windows import open_windows as open_windows
+from sam_rlx._internal.printable import shown
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.results import as_tolerance, instances_of, of_mask
 from sam_rlx.errors import InvalidArgumentError
@@ -197,7 +199,7 @@ def write_video(
     MissingExtraError
         PyAV is not installed.
     """
-    clip = None if source is None else ClipFrames(as_path(source))
+    clip = None if source is None else _as_clip(source)
     if clip is None and rate is None:
         raise InvalidArgumentError("write_video: expected rate or source, found None for both")
     per_second = clip.rate if clip is not None and rate is None else as_number("rate", rate, 1e-6)
@@ -219,6 +221,13 @@ def write_video(
         if not count:
             raise InvalidArgumentError("frames: expected at least one, found none")
     return count
+
+
+def _as_clip(source: str | os.PathLike[str]) -> ClipFrames:
+    clip = open_frames(as_path(source))
+    if not isinstance(clip, ClipFrames):
+        raise InvalidArgumentError(f"source: expected a clip, found {shown(source)}")
+    return clip
 
 
 def _time(clip: ClipFrames | None, rate: float | None, index: int) -> Fraction | None:
