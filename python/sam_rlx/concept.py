@@ -17,7 +17,6 @@ from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.arrays.masks import as_region_area, clean_
 from sam_rlx._internal.arrays.prompts import as_marks, clipped
-from sam_rlx._internal.arrays.run_lengths import RunLengthMasks
 from sam_rlx._internal.files import embeddings as _embedding_file
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import Encoded, ImageEmbeddings, encoded_image
@@ -30,6 +29,7 @@ from sam_rlx._internal.synonyms import also
 from sam_rlx._internal.text_prompts import VISUAL
 from sam_rlx._internal.tiling import Report, TileMasks, Tiling, as_tiling, of_tile
 from sam_rlx.errors import InvalidArgumentError, StateError
+from sam_rlx.image import RunLengthMasks
 from sam_rlx.model import Model, as_model
 from sam_rlx.tokenizer import Tokenizer
 

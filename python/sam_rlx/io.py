@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,8 @@ __all__ = [
     "write_video",
     "write_yolo",
 ]
+
+_MAX_FRAMES = 1_000_000  # of a clip or a sequence
 
 
 def write_image(
@@ -145,7 +147,7 @@ def write_sequence(
     number = as_integer("start", start, 0)
     paths: list[Path] = []
     shapes: set[tuple[int, ...]] = set()
-    for index, frame in enumerate(frames):
+    for index, frame in enumerate(_each("frames", frames)):
         pixels = as_array(f"frames[{index}]", frame)
         shapes.add(pixels.shape)
         if len(shapes) > 1:
@@ -209,7 +211,7 @@ def write_video(
         arguments["sound"] = as_path(source)
     count, hw = 0, None
     with ClipWriter(path, per_second, **arguments) as writer:
-        for frame in frames:
+        for frame in _each("frames", frames):
             pixels = _as_frame(count, frame)
             hw = hw or pixels.shape
             if pixels.shape != hw:
@@ -221,6 +223,20 @@ def write_video(
         if not count:
             raise InvalidArgumentError("frames: expected at least one, found none")
     return count
+
+
+def _each(name: str, frames: Iterable[Any]) -> Iterator[Any]:
+    """Return the frames one at a time, at most as many as six digits can number."""
+    count = len(frames) if isinstance(frames, np.ndarray) and frames.ndim else 0
+    try:
+        entries = iter(frames)
+    except Exception as error:  # of the caller's object
+        found = type(frames).__name__
+        raise InvalidArgumentError(f"{name}: expected an iterable, found {found}") from error
+    for index, frame in enumerate(entries):
+        if max(index + 1, count) > _MAX_FRAMES:
+            raise InvalidArgumentError(f"{name}: expected at most {_MAX_FRAMES}, found more")
+        yield frame
 
 
 def _as_clip(source: str | os.PathLike[str]) -> ClipFrames:
@@ -327,7 +343,8 @@ def coco_joined(documents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     InvalidArgumentError
         One is no such document.
     """
-    return coco.joined(coco.checked(index, one) for index, one in enumerate(documents))
+    given = as_items("documents", documents, _MAX_FRAMES)
+    return coco.joined(coco.checked(index, one) for index, one in enumerate(given))
 
 
 def write_yolo(
@@ -367,7 +384,9 @@ def write_yolo(
     """
     target = as_path(folder)
     check_folder(target)
-    found = {as_path(path): result for path, result in dict(results).items()}
+    if not isinstance(results, Mapping):
+        raise InvalidArgumentError(f"results: expected a mapping, found {type(results).__name__}")
+    found = {as_path(path): result for path, result in results.items()}
     _refuse_equal_names(found)
     instances = {path: instances_of(str(path), result) for path, result in found.items()}
     names = (

@@ -362,7 +362,7 @@ def test_files_of_a_result(tmp_path: Path) -> None:
     assert [path.name for path in _clicks().save(tmp_path, "csv")] == ["masks.csv"]
     with pytest.raises(sam_rlx.InvalidArgumentError, match="image: expected the image for"):
         _clicks().save(tmp_path, ["overlay"])
-    with pytest.raises(sam_rlx.InvalidArgumentError, match="formats: expected some of"):
+    with pytest.raises(sam_rlx.InvalidArgumentError, match="formats: expected one of"):
         _clicks().save(tmp_path, ["jpeg"])
 
 

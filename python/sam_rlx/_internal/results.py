@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from sam_rlx import _core
 from sam_rlx._internal.arrays.axes import in_order
 from sam_rlx._internal.arrays.checks import (
+    as_choice,
     as_flag,
     as_integer,
     as_items,
     as_number,
     as_path,
+    as_path_text,
     as_text,
     as_texts,
     holds_texts,
@@ -26,7 +28,6 @@ from sam_rlx._internal.arrays.checks import (
 from sam_rlx._internal.arrays.foreign import as_array, is_array
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.arrays.masks import as_bools
-from sam_rlx._internal.arrays.run_lengths import RunLengthMasks
 from sam_rlx._internal.files.inputs import file_name
 from sam_rlx._internal.files.marks import JSON_MARK
 from sam_rlx._internal.files.results import write_document, write_text
@@ -34,7 +35,6 @@ from sam_rlx._internal.files.targets import check_folder
 from sam_rlx._internal.formats import coco, cutouts, detections, geojson, tables, yolo
 from sam_rlx._internal.formats.instances import OBJECT, Instance
 from sam_rlx._internal.formats.label_images import label_image
-from sam_rlx._internal.printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
 Format: TypeAlias = Literal[
@@ -320,7 +320,7 @@ class ResultForms:
         height, width = self._size()
         image: dict[str, Any] = {
             "id": image_id,
-            "file_name": os.fspath(file_name),
+            "file_name": _as_file_name(file_name),
             "height": height,
             "width": width,
         }
@@ -591,9 +591,15 @@ def of_mask(mask: NDArray[Any], **known: Any) -> Instance:
     return Instance(_core.rle_encode(np.ascontiguousarray(bools)), size, **known)
 
 
-def counts_of(masks: NDArray[Any] | RunLengthMasks) -> list[NDArray[np.uint32]]:
+class HasCounts(Protocol):
+    """Masks of which only run lengths are kept."""
+
+    counts: tuple[NDArray[np.uint32], ...]
+
+
+def counts_of(masks: NDArray[Any] | HasCounts) -> list[NDArray[np.uint32]]:
     """Return the run lengths of each mask of ([B,] K, H, W): bool, or logits above 0."""
-    if isinstance(masks, RunLengthMasks):
+    if not isinstance(masks, np.ndarray):
         return list(masks.counts)
     return [of_mask(mask).counts for mask in masks.reshape(-1, *masks.shape[-2:])]
 
@@ -618,11 +624,11 @@ def as_tolerance(tolerance: float) -> float:
     return as_number("tolerance", tolerance, 0.0, _MAX_TOLERANCE)
 
 
+def _as_file_name(name: Any) -> str:
+    """Return the name of an image's file; there may be none."""
+    return "" if isinstance(name, str) and not name else as_path_text("file_name", name)
+
+
 def _as_formats(formats: Any) -> list[str]:
     wanted = as_texts("formats", formats) if holds_texts(formats) else as_items("formats", formats)
-    for form in wanted:
-        if form not in FORMATS:
-            raise InvalidArgumentError(
-                f"formats: expected some of {list(FORMATS)}, found {shown(form)}"
-            )
-    return wanted
+    return [as_choice("formats", form, FORMATS) for form in wanted]
