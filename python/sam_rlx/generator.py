@@ -25,7 +25,7 @@ from sam_rlx._internal.arrays.coordinates import as_coordinates
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.files import embeddings as embedding_file
 from sam_rlx._internal.files import saved_tensors
-from sam_rlx._internal.formats import coco
+from sam_rlx._internal.formats import coco, outlines
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import encoded_image
 from sam_rlx._internal.media.windows import WindowReader, as_windows
@@ -166,12 +166,14 @@ class MaskRecord(ResultForms, Mapping[str, Any]):
         )
         return {**others, **{key: drawn[key] for key in ("segmentation", "area", "bbox")}}
 
-    def polygons(self, tolerance: float = 0.0) -> list[list[NDArray[np.int32]]]:  # type: ignore[override]
-        """Return the parts of the mask: lists of rings (N, 2), the outer one first.
+    def polygons(self, tolerance: float = 0.0) -> list[list[float]]:  # type: ignore[override]
+        """Return the outlines as COCO polygons: lists [x0, y0, x1, y1, ...] in pixels.
 
-        See `MaskRecords.polygons`, which gives those of each mask.
+        One for each part of the mask; without a tolerance filling them gives the mask. A hole is
+        cut open: its outline is part of that of the mask around it, joined by a vertical line there
+        and back. `MaskRecords.polygons` gives rings, which keep holes, of all masks.
         """
-        return super().polygons(tolerance)[0]
+        return outlines.flat_polygons(self._instances()[0], as_tolerance(tolerance))
 
 
 class MaskRecords(ResultForms, list[MaskRecord]):
