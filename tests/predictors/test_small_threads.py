@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from support import HANG_SECONDS
-from support.systems import IS_ROOT
+from support.systems import IS_ROOT, without_asan
 
 
 def run(code: str) -> str:
@@ -74,7 +74,7 @@ resource.setrlimit(resource.RLIMIT_AS, (used + (400 << 20),) * 2)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("limit", ["processes", "memory"])
+@pytest.mark.parametrize("limit", ["processes", pytest.param("memory", marks=without_asan)])
 def test_fewer_threads_where_the_system_gives_no_more(limit: str) -> None:
     """GNU OpenMP would end the process."""
     if limit == "processes" and not IS_ROOT:

@@ -12,6 +12,7 @@ import pytest
 import sam_rlx
 from support import HANG_SECONDS, tiny
 from support.cases import quick
+from support.systems import without_asan
 
 
 @pytest.mark.parametrize(("batch", "threads"), [(1, 1), (1, 2), (7, 1), (7, 2), (7, 3)])
@@ -38,6 +39,7 @@ def test_a_forked_child_can_compute(tiny_checkpoint):
     assert found == [here, here]
 
 
+@without_asan
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(("depth", "most"), quick([(2, 330), (12, 700)], 0))
 def test_encoding_with_vit_b_takes_little_memory(tmp_path, depth, most):

@@ -11,3 +11,7 @@ IS_ROOT = getattr(os, "geteuid", lambda: -1)() == 0
 posix_only = pytest.mark.skipif(
     os.name != "posix", reason="named pipes, signals, mode bits or links of POSIX"
 )
+# AddressSanitizer keeps memory beside every block, and reserves much of the address space.
+without_asan = pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer takes more memory"
+)

@@ -158,11 +158,12 @@ class VideoSession {
     State before_;
     bool done_ = false;
   };
-  // Returns work(), which is undone if it fails.
+  // Returns work(), which is undone if it fails, and if the user stopped it at its end.
   template <class Work>
   auto change(const Work& work) {
     Undo undo(*this);
     auto result = work();
+    objects_.context().check_interrupt();
     undo.done();
     return result;
   }

@@ -22,20 +22,41 @@ FRAMES = np.stack([operations.paint(t) for t in range(COUNT)])
 BOX = [14, 19, 46, 51]
 
 
+def is_of_core(function: Any) -> bool:
+    owner = type(getattr(getattr(function, "__func__", function), "__self__", None))
+    return owner.__name__ == "PyCapsule" or "pybind" in owner.__name__
+
+
 def core_calls(work: Callable[[], Any]) -> list[str]:
     """Run `work`, and return the functions of the core that Python calls."""
     calls: list[str] = []
 
     def note(_frame: Any, event: str, function: Any) -> None:
-        owner = type(getattr(function, "__self__", None))
-        if event == "c_call" and (owner.__name__ == "PyCapsule" or "pybind" in owner.__name__):
+        if event == "c_call" and is_of_core(function):
             calls.append(function.__name__)
 
-    sys.setprofile(note)
+    def note_call(_code: Any, _offset: int, function: Any, _first: Any) -> None:
+        if is_of_core(function):
+            calls.append(function.__name__)
+
+    if sys.version_info < (3, 12):
+        sys.setprofile(note)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+        return calls
+    # A profile function is not told there of a method that is bound to an object.
+    monitoring = sys.monitoring
+    tool = monitoring.PROFILER_ID
+    monitoring.use_tool_id(tool, "core_calls")
+    monitoring.register_callback(tool, monitoring.events.CALL, note_call)
+    monitoring.set_events(tool, monitoring.events.CALL)
     try:
         work()
     finally:
-        sys.setprofile(None)
+        monitoring.set_events(tool, monitoring.events.NO_EVENTS)
+        monitoring.free_tool_id(tool)
     return calls
 
 
