@@ -1,6 +1,7 @@
 #include "ops/attention.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/error.h"
 #include "ops/streaming_attention.h"
@@ -102,6 +103,12 @@ struct WindowSource {
         query_size_w(size_w * query_w / args.grid.width),
         query_stride(args.query ? channels : 3 * channels) {}
 
+  // Terms for distances, packed by pack_distance_bias: `bias` has (heads, panels of queries,
+  // keys, nr) for each of four kinds of windows, whose queries are whole, or cut at the right, at
+  // the bottom, or at both.
+  const float* bias[4] = {};
+  std::int64_t panel_queries = 1;  // nr
+
   // `y` and `x` count windows.
   struct Window {
     std::int64_t map, head, y, x;
@@ -114,11 +121,25 @@ struct WindowSource {
     return std::min(query_size_w, query_w - w.x * query_size_w);
   }
 
+  std::int64_t valid_rows(const Window& w) const {
+    return std::min(query_size_h, query_h - w.y * query_size_h);
+  }
+
   std::int64_t queries(std::int64_t unit) const {
     const Window w = window(unit);
-    return std::min(query_size_h, query_h - w.y * query_size_h) * valid_cols(w);
+    return valid_rows(w) * valid_cols(w);
   }
   std::int64_t keys(std::int64_t) const { return size_h * size_w; }
+
+  std::int64_t panels(std::int64_t queries) const {
+    return (queries + panel_queries - 1) / panel_queries;
+  }
+  const float* pair_bias(std::int64_t unit, std::int64_t first) const {
+    const Window w = window(unit);
+    const bool cut_h = valid_rows(w) < size_h, cut_w = valid_cols(w) < size_w;
+    const std::int64_t panel = w.head * panels(queries(unit)) + first / panel_queries;
+    return bias[2 * cut_h + cut_w] + panel * keys(unit) * panel_queries;
+  }
 
   void key_rows(std::int64_t unit, std::int64_t first, std::int64_t count, const float** keys,
                 const float** values) const {
@@ -160,6 +181,43 @@ struct WindowSource {
   }
 };
 
+// Packs the terms for distances as softmax_columns takes them. Those of a query for a row of keys
+// are a run of the numbers of one row of the table, mirrored.
+void pack_distance_bias(Context& ctx, const WindowAttentionArgs& args, WindowSource& source) {
+  const std::int64_t heads = args.num_heads, height = source.size_h, width = source.size_w;
+  const std::int64_t nr = ctx.kernels.gemm_nr, line = 2 * width - 1, keys = height * width;
+  source.panel_queries = nr;
+  float* const mirrored = ctx.workspace.array<float>(heads * height * line);
+  for (std::int64_t i = 0; i < heads * height; ++i) {
+    for (std::int64_t j = 0; j < line; ++j) {
+      mirrored[i * line + j] = args.distance_bias.data[i * width + std::abs(j - width + 1)];
+    }
+  }
+  for (const bool cut_h : {false, true}) {
+    for (const bool cut_w : {false, true}) {
+      const std::int64_t rows = cut_h ? args.grid.height % height : height;
+      const std::int64_t cols = cut_w ? args.grid.width % width : width;
+      const std::int64_t queries = rows * cols, panels = source.panels(queries);
+      float* const packed = ctx.workspace.array<float>(heads * panels * keys * nr);
+      source.bias[2 * cut_h + cut_w] = packed;
+      parallel_for({ctx.num_threads, heads * panels, 1, keys * nr * kNumberWork},
+                   [&](std::int64_t i, std::int64_t, int) {
+                     const float* const table = mirrored + i / panels * height * line;
+                     const std::int64_t first = i % panels * nr;
+                     for (std::int64_t h = 0; h < height; ++h) {
+                       const float* terms[QueryRows::kMax] = {};
+                       for (std::int64_t q = first; q < std::min(first + nr, queries); ++q) {
+                         terms[q - first] =
+                             table + std::abs(h - q / cols) * line + width - 1 - q % cols;
+                       }
+                       ctx.kernels.pack_b_rows(terms, width, kLog2E,
+                                               packed + (i * height + h) * width * nr);
+                     }
+                   });
+    }
+  }
+}
+
 void check_window_attention(const WindowAttentionArgs& args, View out) {
   const Shape& shape = args.qkv.shape;
   const WindowGrid& grid = args.grid;
@@ -185,6 +243,14 @@ void check_window_attention(const WindowAttentionArgs& args, View out) {
   }
   if ((args.rel_pos.rel_h == nullptr) != (args.rel_pos.rel_w == nullptr)) {
     fail("window_attention", "both relative position tables or none", "one");
+  }
+  if (!args.distance_bias) return;
+  const Shape table{args.num_heads, grid.size > 0 ? grid.size : grid.height,
+                    grid.size > 0 ? grid.size : grid.width};
+  if (args.distance_bias.shape != table || args.query || args.rel_pos.rel_h != nullptr) {
+    fail("window_attention: distance bias",
+         "terms " + table.str() + " alone, and queries of the same map",
+         args.distance_bias.shape.str());
   }
 }
 
@@ -246,7 +312,7 @@ void window_attention(Context& ctx, const WindowAttentionArgs& args, View out) {
   check_window_attention(args, out);
   if (out.numel() == 0) return;
   const WindowGrid& grid = args.grid;
-  const WindowSource source(args, out);
+  WindowSource source(args, out);
   const bool divides = grid.height % source.size_h == 0 && grid.width % source.size_w == 0;
   if (!divides && args.pad_qkv == nullptr) {
     fail("window_attention", "a vector for padded positions", "none");
@@ -262,6 +328,13 @@ void window_attention(Context& ctx, const WindowAttentionArgs& args, View out) {
   sizes.rel_w = args.rel_pos.rel_w;
   sizes.rel_height = source.size_h;
   sizes.rel_width = source.size_w;
+  const Workspace::Scope scratch(ctx.workspace);
+  if (args.distance_bias) {
+    pack_distance_bias(ctx, args, source);
+    sizes.pair_bias = true;
+    sizes.rel_height = 1;
+    sizes.rel_width = sizes.max_keys;
+  }
   // Whole windows, one above the other: a window's positions are in order.
   if (divides && source.size_w == grid.width) sizes.row_stride = 3 * source.channels;
   sizes.bfloat16 = args.bfloat16 && ctx.kernels.bfloat16_inputs;

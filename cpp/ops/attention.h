@@ -81,6 +81,11 @@ struct WindowAttentionArgs {
   float scale = 1.0F;
   RelPos rel_pos;
   const float* pad_qkv = nullptr;
+  // (num_heads, size, size): a term for each head and distance of two positions of a window, or
+  // none (Graham et al., LeViT; upstream TinyViT's attention_biases). The score of query (i_h, i_w)
+  // and key (j_h, j_w) gets distance_bias[head, |i_h - j_h|, |i_w - j_w|]. Not with rel_pos, nor
+  // with queries of another map.
+  ConstView distance_bias = {};
   // Where each padded position projects to something of its own: floats from one position of a
   // window to the next in pad_qkv. 0: all are one.
   std::int64_t pad_stride = 0;
