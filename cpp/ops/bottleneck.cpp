@@ -12,7 +12,7 @@ namespace sam_rlx {
 namespace {
 
 // Rows of the result that a thread takes at once: of the hidden map, the rows above and below are
-// made once more. docs/develop/optimizations.md: bottleneck-bands.
+// made once more. docs/develop/optimizations.md: work-items.
 constexpr std::int64_t kLeastRows = 16;
 
 std::int64_t band_rows(std::int64_t rows, int threads) {

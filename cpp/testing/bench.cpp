@@ -118,7 +118,8 @@ Times time_window_attention(std::int64_t side, std::int64_t heads, std::int64_t 
   if (rel_pos) args.rel_pos = {table.data(), table.data()};
   const std::int64_t window_side = window == 0 ? side : window;
   const Tensor biases = random_tensor({heads, window_side, window_side});
-  if (distance_bias) args.distance_bias = biases;
+  const DistanceTerms distances = pack_distances(test.context, biases, args.grid);
+  if (distance_bias) args.distances = &distances;
   args.pad_qkv = pad.data();
   Tensor out({1, side, side, channels});
   return measure(repetitions, [&] { window_attention(test.context, args, out); });

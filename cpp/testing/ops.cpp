@@ -302,7 +302,11 @@ void register_attention(py::module_& m) {
         args.pad_qkv = data_of(pad_qkv);
         args.pad_stride = pad_stride;
         args.query = view_of(query);
-        args.distance_bias = view_of(distance_bias);
+        DistanceTerms distances;
+        if (distance_bias) {
+          distances = pack_distances(test.context, view_of(distance_bias), args.grid);
+          args.distances = &distances;
+        }
         args.bfloat16 = bfloat16;
         FloatArray out =
             make_array(query ? args.query.shape : shape_of(qkv).with_last(qkv.shape(3) / 3));

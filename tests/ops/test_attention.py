@@ -224,7 +224,7 @@ def test_a_term_for_each_distance(shape, heads, head_dim, window):
     ids=["sides", "heads", "two kinds of terms", "queries of another map"],
 )
 def test_terms_for_distances_that_do_not_fit_are_refused(options):
-    with pytest.raises(ValueError, match="window_attention: distance bias: expected terms"):
+    with pytest.raises(ValueError, match="window_attention: distances: expected terms"):
         op("window_attention", np.zeros((1, 8, 8, 24)), 2, 4, 1.0, **options)
 
 

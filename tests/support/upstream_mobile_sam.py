@@ -69,6 +69,9 @@ def build_sam(config: TinyViTConfig, heads: tiny.SamConfig, seed: int | None = 0
     model.image_encoder = TinyViT(
         heads.img_size, config.out_chans, config.patch_kernel, **config.sizes()
     )
+    if config.patch_kernel == 1:  # LiteMedSAM takes pixels of 0 to 1
+        model.pixel_mean = torch.zeros(3, 1, 1)
+        model.pixel_std = torch.full((3, 1, 1), 255.0)
     if seed is not None:
         weights = tiny_mobile_sam.weights(config, heads, seed)
         upstream.load_state_dict(model, weights)

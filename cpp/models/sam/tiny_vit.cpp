@@ -6,6 +6,7 @@
 #include "layers/mlp.h"
 #include "ops/attention.h"
 #include "ops/bottleneck.h"
+#include "ops/window_groups.h"
 
 namespace sam_rlx::sam {
 namespace {
@@ -130,20 +131,35 @@ void TinyViTAttention::pack(const KernelTable& kernels) {
 
 void TinyViTAttention::forward_add(Context& ctx, ConstView x, View out) const {
   const Workspace::Scope scratch(ctx.workspace);
+  const std::int64_t height = x.shape[1], width = x.shape[2];
+  const DistanceTerms distances =
+      pack_distances(ctx, attention_biases.view().reshape({num_heads, window_size, window_size}),
+                     {.height = height, .width = width, .size = window_size});
+  const WindowGroups groups(height, width, window_size);
+  if (!groups.enough_for(ctx.num_threads)) return forward_part(ctx, x, distances, out);
+  for (std::int64_t b = 0; b < x.shape[0]; ++b) {
+    for_window_groups(ctx, groups, x[b], out[b], [&](Context& own, ConstView part, View result) {
+      forward_part(own, part, distances, result);
+    });
+  }
+}
+
+void TinyViTAttention::forward_part(Context& ctx, ConstView x, const DistanceTerms& distances,
+                                    View out) const {
+  const Workspace::Scope scratch(ctx.workspace);
   const View projected = qkv.forward(ctx, norm.forward(ctx, x));
   const View attended = ctx.workspace.floats(x.shape);
-  const std::int64_t width = proj.in_features / num_heads;
-  window_attention(
-      ctx,
-      {.qkv = projected,
-       .grid = {.height = x.shape[1], .width = x.shape[2], .size = window_size},
-       .num_heads = num_heads,
-       .scale = 1.0F / std::sqrt(static_cast<float>(width)),
-       .rel_pos = {},
-       .pad_qkv = pad_qkv.data(),
-       .distance_bias = attention_biases.view().reshape({num_heads, window_size, window_size}),
-       .bfloat16 = attention_rounds(qkv.packed.format, false)},
-      attended);
+  const std::int64_t head_dim = proj.in_features / num_heads;
+  window_attention(ctx,
+                   {.qkv = projected,
+                    .grid = {.height = x.shape[1], .width = x.shape[2], .size = window_size},
+                    .num_heads = num_heads,
+                    .scale = 1.0F / std::sqrt(static_cast<float>(head_dim)),
+                    .rel_pos = {},
+                    .pad_qkv = pad_qkv.data(),
+                    .distances = &distances,
+                    .bfloat16 = attention_rounds(qkv.packed.format, false)},
+                   attended);
   proj.forward_add(ctx, attended, x, out);
 }
 

@@ -10,6 +10,7 @@
 #include "layers/norm.h"
 #include "models/sam/config.h"
 #include "models/sam/image_encoder.h"
+#include "ops/attention.h"
 
 // Upstream of all: mobile_sam/modeling/tiny_vit_sam.py. Maps are (B, H, W, C).
 
@@ -70,6 +71,8 @@ struct TinyViTAttention {
   void pack(const KernelTable& kernels);
   // x -> x + attention(x), written to out.
   void forward_add(Context& ctx, ConstView x, View out) const;
+  // The same for a part of the map that no window reaches out of; out may be x.
+  void forward_part(Context& ctx, ConstView x, const DistanceTerms& distances, View out) const;
 };
 
 // Upstream: Mlp.
