@@ -36,6 +36,7 @@ LINEAR = [  # m, k, n, what is fused
 ]
 BLOCKS = ["Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0"]
 ATTENTION = [(0, False), (0, True), (14, False), (14, True)]  # window, relative position
+DISTANCES = [(128, 4, 7), (64, 5, 14), (64, 10, 7)]  # side of the map, heads, window
 MEMORY = [(1, False), (2, False), (2, True), (7, False), (7, True)]  # maps, without keys
 
 
@@ -67,6 +68,13 @@ def memory_rows(bench, threads, common):
         work,
         "FLOP",
         best(bench.depthwise_conv(64, 256, 7, 20, **common), threads),
+    )
+    work = 2 * 128 * 128 * 9 * 128
+    yield (
+        "depthwise 3x3 stride 2 256x256 128",
+        work,
+        "FLOP",
+        best(bench.depthwise_conv(256, 128, 3, 20, stride=2, **common), threads),
     )
     for maps, factored in MEMORY:
         work = 2 * (256 + 64) * 4096 * 4096 * maps
@@ -144,6 +152,12 @@ def ours(isa, threads):
         )
         name = f"attention ViT-B {f'window {window}' if window else 'global'}"
         yield f"{name}{' rel-pos' if rel_pos else ''}", work, "FLOP", best(times, threads)
+    for side, heads, window in DISTANCES:
+        work = 4 * heads * 32 * side * side * window * window
+        times = bench.window_attention(
+            side, heads, 32, window, False, 10, distance_bias=True, **common
+        )
+        yield f"attention TinyViT {side}x{side} window {window}", work, "FLOP", best(times, threads)
     work = 2 * 4096 * 9 * 256 * 256
     yield (
         "conv3x3 64x64 256->256",
@@ -206,6 +220,20 @@ def torch_rows(threads):
         work = 4 * 12 * 64 * 4096 * 4096
         run = lambda: functional.scaled_dot_product_attention(q, k, v)  # noqa: E731
         yield "attention ViT-B global", work, "FLOP", clock(run, work, threads)
+        for side, heads, window in DISTANCES:
+            windows = (-(-side // window)) ** 2  # padded
+            q, k, v = (torch.rand(windows, heads, window * window, 32) for _ in range(3))
+            bias = torch.rand(1, heads, window * window, window * window)
+            work = 4 * heads * 32 * side * side * window * window
+            run = lambda q=q, k=k, v=v, bias=bias: functional.scaled_dot_product_attention(  # noqa: E731
+                q, k, v, attn_mask=bias
+            )
+            yield (
+                f"attention TinyViT {side}x{side} window {window}",
+                work,
+                "FLOP",
+                clock(run, work, threads),
+            )
         for maps in (1, 2, 7):
             q, k = torch.rand(1, 1, 4096, 256), torch.rand(1, 1, 4096 * maps, 256)
             work = 2 * (256 + 64) * 4096 * 4096 * maps  # of ours: here values are as wide as keys
@@ -215,6 +243,10 @@ def torch_rows(threads):
         work = 2 * 4096 * 49 * 256
         run = lambda x=x, w=w: functional.conv2d(x, w, padding=3, groups=256)  # noqa: E731
         yield "depthwise 7x7 64x64 256", work, "FLOP", clock(run, work, threads)
+        x, w = torch.rand(1, 128, 256, 256), torch.rand(128, 1, 3, 3)
+        work = 2 * 128 * 128 * 9 * 128
+        run = lambda x=x, w=w: functional.conv2d(x, w, padding=1, stride=2, groups=128)  # noqa: E731
+        yield "depthwise 3x3 stride 2 256x256 128", work, "FLOP", clock(run, work, threads)
         x, w = torch.rand(1, 16, 256, 256), torch.rand(64, 16, 3, 3)
         work = 2 * 128 * 128 * 9 * 16 * 64
         run = lambda x=x, w=w: functional.conv2d(x, w, padding=1, stride=2)  # noqa: E731

@@ -65,7 +65,7 @@ py::dict gguf_description(const NetworkConfig& config, const Family& family) {
     values[to] = scaled;
   }
   const ModelInfo info = family.info_of(config);
-  const Release release = release_or_first(family, info.variant);
+  const Release release = release_or_last(family, info.variant);
   return py::dict("variant"_a = info.variant, "version"_a = info.version,
                   "release"_a = family.release_of(config), "source"_a = release.source,
                   "license"_a = release.license, "license_url"_a = release.license_url,

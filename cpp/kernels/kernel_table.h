@@ -135,17 +135,18 @@ struct AttendColumnsArgs {
   std::int64_t row_stride = 0;
 };
 
-// One row of a depthwise convolution, channels last:
+// One row of a depthwise convolution, channels last, for x with x * stride < width:
 //   out[x * channels + c] = bias[c] + sum over i, j < size of
-//       weight[(i * size + j) * channels + c] * rows[i][(x + j - size / 2) * channels + c].
+//       weight[(i * size + j) * channels + c] * rows[i][(x * stride + j - size / 2) * channels + c].
 // A null row and positions outside of [0, width) count as zeros.
 struct DepthwiseRowArgs {
   const float* const* rows = nullptr;  // (size,)
   std::int64_t size = 0;               // odd
-  std::int64_t width = 0, channels = 0;
+  std::int64_t width = 0, channels = 0;  // of the rows
   const float* weight = nullptr;
   const float* bias = nullptr;
   float* out = nullptr;
+  std::int64_t stride = 1;
 };
 
 // Products of pairs of channels (complex numbers q, and a weight w each) for a panel of nr queries:

@@ -21,8 +21,7 @@ void Conv2d::pack(const KernelTable& kernels) {
 }
 
 View Conv2d::forward(Context& ctx, ConstView x, ConstView residual) const {
-  const View out = ctx.workspace.floats(
-      {x.shape[0], window.out_size(x.shape[1]), window.out_size(x.shape[2]), out_channels});
+  const View out = ctx.workspace.floats(out_shape(x.shape));
   forward(ctx, x, residual, out);
   return out;
 }
@@ -55,15 +54,24 @@ View ConvTranspose2x2::forward(Context& ctx, ConstView x, Activation activation)
 
 void DepthwiseConv::visit(ParamVisitor& v) {
   v("weight", weight, {channels, 1, size, size});
-  v("bias", bias, {channels});
+  if (has_bias) v("bias", bias, {channels});
 }
 
 void DepthwiseConv::fold() { weight = transposed(weight); }
 
-View DepthwiseConv::forward(Context& ctx, ConstView x) const {
-  const View out = ctx.workspace.floats(x.shape);
-  depthwise_conv(ctx, x, weight, bias, out);
+Shape DepthwiseConv::out_shape(const Shape& x) const {
+  const ConvWindow window{size, stride, size / 2};
+  return {x[0], window.out_size(x[1]), window.out_size(x[2]), channels};
+}
+
+View DepthwiseConv::forward(Context& ctx, ConstView x, Activation activation) const {
+  const View out = ctx.workspace.floats(out_shape(x.shape));
+  forward(ctx, x, activation, out);
   return out;
+}
+
+void DepthwiseConv::forward(Context& ctx, ConstView x, Activation activation, View out) const {
+  depthwise_conv(ctx, x, {weight, bias, stride, activation}, out);
 }
 
 }  // namespace sam_rlx

@@ -27,6 +27,9 @@ struct Conv2d {
   // In fold(): puts a 1x1 convolution behind this one, as one. `next` gives its weights up.
   void absorb(Conv2d& next);
   void pack(const KernelTable& kernels);
+  Shape out_shape(const Shape& x) const {
+    return {x[0], window.out_size(x[1]), window.out_size(x[2]), out_channels};
+  }
   // x (B, H, W, in) -> (B, H2, W2, out). `residual` (of the result's shape, or empty) is added.
   View forward(Context& ctx, ConstView x, ConstView residual = {}) const;
   // The same, written to `out`; residual may be out.
@@ -53,21 +56,26 @@ struct ConvTranspose2x2 {
   View forward(Context& ctx, ConstView x, Activation activation = Activation::kNone) const;
 };
 
-// Convolution of each channel with itself, stride 1, size x size (odd), the map padded with zeros.
+// Convolution of each channel with itself, size x size (odd), the map padded with size / 2 zeros.
 // Upstream: torch.nn.Conv2d(groups=channels).
 struct DepthwiseConv {
-  std::int64_t channels = 0, size = 7;
+  std::int64_t channels = 0, size = 7, stride = 1;
+  bool has_bias = true;
 
   Tensor weight;  // (C, 1, size, size); once folded (size * size, C)
   Tensor bias;    // (C,)
   std::string path;
 
   DepthwiseConv() = default;
-  DepthwiseConv(std::int64_t count, std::int64_t side) : channels(count), size(side) {}
+  DepthwiseConv(std::int64_t count, std::int64_t side, std::int64_t step = 1, bool with_bias = true)
+      : channels(count), size(side), stride(step), has_bias(with_bias) {}
 
   void visit(ParamVisitor& v);
   void fold();
-  View forward(Context& ctx, ConstView x) const;  // (B, H, W, C) -> the same
+  // x (B, H, W, C) -> (B, (H - 1) / stride + 1, (W - 1) / stride + 1, C)
+  Shape out_shape(const Shape& x) const;
+  View forward(Context& ctx, ConstView x, Activation activation = Activation::kNone) const;
+  void forward(Context& ctx, ConstView x, Activation activation, View out) const;
 };
 
 }  // namespace sam_rlx

@@ -79,11 +79,11 @@ const Family& family_named(std::string_view name) {
   fail<UnsupportedError>("family", alternatives(family_names()), printable(name));
 }
 
-Release release_or_first(const Family& family, std::string_view variant) {
+Release release_or_last(const Family& family, std::string_view variant) {
   const std::vector<Release> rows = family.releases();
   const auto found = std::find_if(rows.begin(), rows.end(),
                                   [&](const Release& row) { return row.variant == variant; });
-  return found == rows.end() ? rows.front() : *found;
+  return found == rows.end() ? rows.back() : *found;
 }
 
 const Family& to_meta_names(StateDict& state_dict) {

@@ -115,9 +115,9 @@ template <class Row>
 std::vector<Release> rows_of(std::span<const Row> rows) {
   return {rows.begin(), rows.end()};
 }
-// The row of a variant. Other sizes are taken for those of the smallest: they have its source and
+// The row of a variant. Other sizes are taken for those of the largest: they have its source and
 // its license.
-Release release_or_first(const Family& family, std::string_view variant);
+Release release_or_last(const Family& family, std::string_view variant);
 
 const Family& sam_family();
 const Family& sam2_family();

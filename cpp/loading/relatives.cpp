@@ -52,7 +52,6 @@ constexpr Relative kRelatives[] = {
     {"mask_decoder.hq_token.", "HQ-SAM",
      "its mask decoder has one more token: load the SAM "
      "checkpoint that it was made from"},
-    {"image_encoder.patch_embed.seq.", "MobileSAM (TinyViT)", kOtherEncoder, "sam"},
     {"image_encoder.features.", "RepViT-SAM", kOtherEncoder, "sam"},
     {"image_encoder.fuse_stage", "EdgeSAM (RepViT)", kOtherEncoder, "sam"},
     {"image_encoder.backbone.stages.", "EfficientViT-SAM", kOtherEncoder, "sam"},

@@ -1,6 +1,7 @@
 #include "ops/attention.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/error.h"
 #include "ops/streaming_attention.h"
@@ -102,6 +103,8 @@ struct WindowSource {
         query_size_w(size_w * query_w / args.grid.width),
         query_stride(args.query ? channels : 3 * channels) {}
 
+  std::int64_t panel_queries = 1;  // of the kernels
+
   // `y` and `x` count windows.
   struct Window {
     std::int64_t map, head, y, x;
@@ -114,11 +117,23 @@ struct WindowSource {
     return std::min(query_size_w, query_w - w.x * query_size_w);
   }
 
+  std::int64_t valid_rows(const Window& w) const {
+    return std::min(query_size_h, query_h - w.y * query_size_h);
+  }
+
   std::int64_t queries(std::int64_t unit) const {
     const Window w = window(unit);
-    return std::min(query_size_h, query_h - w.y * query_size_h) * valid_cols(w);
+    return valid_rows(w) * valid_cols(w);
   }
   std::int64_t keys(std::int64_t) const { return size_h * size_w; }
+
+  const float* pair_bias(std::int64_t unit, std::int64_t first) const {
+    const Window w = window(unit);
+    const bool cut_h = valid_rows(w) < size_h, cut_w = valid_cols(w) < size_w;
+    const std::int64_t panels = (queries(unit) + panel_queries - 1) / panel_queries;
+    const std::int64_t panel = w.head * panels + first / panel_queries;
+    return args.distances->packed[2 * cut_h + cut_w] + panel * keys(unit) * panel_queries;
+  }
 
   void key_rows(std::int64_t unit, std::int64_t first, std::int64_t count, const float** keys,
                 const float** values) const {
@@ -186,6 +201,18 @@ void check_window_attention(const WindowAttentionArgs& args, View out) {
   if ((args.rel_pos.rel_h == nullptr) != (args.rel_pos.rel_w == nullptr)) {
     fail("window_attention", "both relative position tables or none", "one");
   }
+  if (args.distances == nullptr) return;
+  const DistanceTerms& terms = *args.distances;
+  const Shape expected_table{args.num_heads, grid.size > 0 ? grid.size : grid.height,
+                             grid.size > 0 ? grid.size : grid.width};
+  const Shape table{terms.num_heads, terms.height, terms.width};
+  const std::int64_t cut_h = grid.height % table[1], cut_w = grid.width % table[2];
+  if (table != expected_table || args.query || args.rel_pos.rel_h != nullptr ||
+      (cut_h > 0 && cut_h != terms.cut_height) || (cut_w > 0 && cut_w != terms.cut_width)) {
+    fail("window_attention: distances",
+         "terms " + expected_table.str() + " alone, packed for this grid, and queries of its map",
+         table.str());
+  }
 }
 
 void check_map_bias(const AttentionArgs& args) {
@@ -203,6 +230,51 @@ void check_map_bias(const AttentionArgs& args) {
 }
 
 }  // namespace
+
+DistanceTerms pack_distances(Context& ctx, ConstView table, const WindowGrid& grid) {
+  if (table.shape.rank() != 3 || table.numel() < 1) {
+    fail("pack_distances", "a table (heads, height, width)", table.shape.str());
+  }
+  const std::int64_t heads = table.shape[0], height = table.shape[1], width = table.shape[2];
+  const std::int64_t nr = ctx.kernels.gemm_nr, keys = height * width, line = 2 * width - 1;
+  DistanceTerms terms{.num_heads = heads, .height = height, .width = width};
+  terms.cut_height = grid.height % height;
+  terms.cut_width = grid.width % width;
+  const auto rows_of = [&](int kind) { return kind / 2 > 0 ? terms.cut_height : height; };
+  const auto cols_of = [&](int kind) { return kind % 2 > 0 ? terms.cut_width : width; };
+  const auto panels_of_kind = [&](int kind) { return (rows_of(kind) * cols_of(kind) + nr - 1) / nr; };
+  float* packed[4] = {};
+  for (int kind = 0; kind < 4; ++kind) {
+    packed[kind] = ctx.workspace.array<float>(heads * panels_of_kind(kind) * keys * nr);
+    terms.packed[kind] = packed[kind];
+  }
+  // Those of a query for a row of keys are a run of the numbers of one row of the table, mirrored.
+  const Workspace::Scope scratch(ctx.workspace);
+  float* const mirrored = ctx.workspace.array<float>(heads * height * line);
+  for (std::int64_t i = 0; i < heads * height; ++i) {
+    for (std::int64_t j = 0; j < line; ++j) {
+      mirrored[i * line + j] = table.data[i * width + std::abs(j - width + 1)];
+    }
+  }
+  for (int kind = 0; kind < 4; ++kind) {
+    const std::int64_t panels = panels_of_kind(kind), cols = cols_of(kind);
+    const std::int64_t queries = rows_of(kind) * cols;
+    parallel_for({ctx.num_threads, heads * panels, 1, keys * nr * kNumberWork},
+                 [&](std::int64_t i, std::int64_t, int) {
+                   const float* const lines = mirrored + i / panels * height * line;
+                   const std::int64_t first = i % panels * nr;
+                   for (std::int64_t h = 0; h < height; ++h) {
+                     const float* at[QueryRows::kMax] = {};
+                     for (std::int64_t q = first; q < std::min(first + nr, queries); ++q) {
+                       at[q - first] = lines + std::abs(h - q / cols) * line + width - 1 - q % cols;
+                     }
+                     ctx.kernels.pack_b_rows(at, width, kLog2E,
+                                             packed[kind] + (i * height + h) * width * nr);
+                   }
+                 });
+  }
+  return terms;
+}
 
 void attention(Context& ctx, const AttentionArgs& args, View out) {
   const Shape expected{args.batch, args.num_queries, args.num_heads * args.value_dim};
@@ -246,7 +318,7 @@ void window_attention(Context& ctx, const WindowAttentionArgs& args, View out) {
   check_window_attention(args, out);
   if (out.numel() == 0) return;
   const WindowGrid& grid = args.grid;
-  const WindowSource source(args, out);
+  WindowSource source(args, out);
   const bool divides = grid.height % source.size_h == 0 && grid.width % source.size_w == 0;
   if (!divides && args.pad_qkv == nullptr) {
     fail("window_attention", "a vector for padded positions", "none");
@@ -262,6 +334,12 @@ void window_attention(Context& ctx, const WindowAttentionArgs& args, View out) {
   sizes.rel_w = args.rel_pos.rel_w;
   sizes.rel_height = source.size_h;
   sizes.rel_width = source.size_w;
+  if (args.distances != nullptr) {
+    source.panel_queries = ctx.kernels.gemm_nr;
+    sizes.pair_bias = true;
+    sizes.rel_height = 1;
+    sizes.rel_width = sizes.max_keys;
+  }
   // Whole windows, one above the other: a window's positions are in order.
   if (divides && source.size_w == grid.width) sizes.row_stride = 3 * source.channels;
   sizes.bfloat16 = args.bfloat16 && ctx.kernels.bfloat16_inputs;

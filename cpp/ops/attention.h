@@ -71,6 +71,20 @@ struct RelPos {
   const float* rel_w = nullptr;
 };
 
+// Terms for distances (Graham et al., LeViT; upstream TinyViT's attention_biases): the score of
+// query (i_h, i_w) and key (j_h, j_w) of a window gets table[head, |i_h - j_h|, |i_w - j_w|]. They
+// are packed for the windows of a grid, whole ones and those that its right and bottom end cut;
+// parts of the map with such windows may be given to window_attention.
+struct DistanceTerms {
+  std::int64_t num_heads = 0, height = 0, width = 0;  // of the table
+  // (heads, panels of queries, keys, queries of a panel) for windows whose queries are whole, and
+  // cut at the right, at the bottom, or at both.
+  const float* packed[4] = {};
+  std::int64_t cut_height = 0, cut_width = 0;
+};
+// table (heads, h, w), h and w the sides of a window. The terms are in the workspace.
+DistanceTerms pack_distances(Context& ctx, ConstView table, const WindowGrid& grid);
+
 // Self-attention of ViT blocks over a map: qkv (B, H, W, 3C) fused, heads inside each third ->
 // out (B, H, W, C). `pad_qkv` (3C,) holds what the padded positions project to (the bias of qkv),
 // or null when the windows divide the map.
@@ -81,6 +95,9 @@ struct WindowAttentionArgs {
   float scale = 1.0F;
   RelPos rel_pos;
   const float* pad_qkv = nullptr;
+  // A term for each head and distance of two positions of a window, or none. Not with rel_pos, nor
+  // with queries of another map.
+  const DistanceTerms* distances = nullptr;
   // Where each padded position projects to something of its own: floats from one position of a
   // window to the next in pad_qkv. 0: all are one.
   std::int64_t pad_stride = 0;

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
+#include "ops/depthwise.h"
 #include "ops/packed_gemm.h"
 
 namespace sam_rlx {
@@ -122,35 +123,48 @@ void conv2d(Context& ctx, ConstView x, const ConvWindow& window, const PackedMat
               out.data);
 }
 
-void depthwise_conv(Context& ctx, ConstView x, ConstView weight, ConstView bias, View out) {
-  constexpr std::int64_t kMaxSize = 15;
+std::int64_t depthwise_size(const char* where, const DepthwiseArgs& args, std::int64_t channels) {
+  std::int64_t size = 1;
+  while (size < kMaxDepthwiseSize && size * size * channels < args.weight.numel()) size += 2;
+  if (args.weight.shape != Shape{size * size, channels} || args.bias.numel() != channels) {
+    fail(where, "weight and bias of " + std::to_string(channels) + " channels",
+         args.weight.shape.str() + " and " + args.bias.shape.str());
+  }
+  if (args.stride < 1) {
+    fail(where, "a stride of at least 1", std::to_string(args.stride));
+  }
+  return size;
+}
+
+void depthwise_conv(Context& ctx, ConstView x, const DepthwiseArgs& args, View out) {
   if (x.shape.rank() != 4) fail("depthwise_conv", "a map (B, H, W, C)", x.shape.str());
   const std::int64_t height = x.shape[1], width = x.shape[2], channels = x.shape[3];
-  std::int64_t size = 1;
-  while (size < kMaxSize && size * size * channels < weight.numel()) size += 2;
-  const Shape expected{size * size, channels};
-  if (weight.shape != expected || bias.numel() != channels) {
-    fail("depthwise_conv", "weight and bias of " + std::to_string(channels) + " channels",
-         weight.shape.str() + " and " + bias.shape.str());
-  }
-  if (out.shape != x.shape) fail("depthwise_conv: result", x.shape.str(), out.shape.str());
-  const std::int64_t row = width * channels;
-  parallel_for({ctx.num_threads, x.shape[0] * height, 1, row * size * size},
+  const std::int64_t size = depthwise_size("depthwise_conv", args, channels);
+  const std::int64_t stride = args.stride;
+  const ConvWindow window{size, stride, size / 2};
+  const Shape result{x.shape[0], window.out_size(height), window.out_size(width), channels};
+  if (out.shape != result) fail("depthwise_conv: result", result.str(), out.shape.str());
+  const std::int64_t row = width * channels, out_row = result[2] * channels;
+  parallel_for({ctx.num_threads, result[0] * result[1], 1, out_row * size * size},
                [&](std::int64_t i, std::int64_t, int) {
-                 std::array<const float*, kMaxSize> rows{};
+                 std::array<const float*, kMaxDepthwiseSize> rows{};
+                 const std::int64_t map = i / result[1] * height;
                  for (std::int64_t k = 0; k < size; ++k) {
-                   const std::int64_t y = i % height + k - size / 2;
+                   const std::int64_t y = i % result[1] * stride + k - size / 2;
                    const bool inside = y >= 0 && y < height;
                    rows[static_cast<std::size_t>(k)] =
-                       inside ? x.data + (i + k - size / 2) * row : nullptr;
+                       inside ? x.data + (map + y) * row : nullptr;
                  }
+                 const View to{out.data + i * out_row, Shape{out_row}};
                  ctx.kernels.depthwise_row({.rows = rows.data(),
                                             .size = size,
                                             .width = width,
                                             .channels = channels,
-                                            .weight = weight.data,
-                                            .bias = bias.data,
-                                            .out = out.data + i * row});
+                                            .weight = args.weight.data,
+                                            .bias = args.bias.data,
+                                            .out = to.data,
+                                            .stride = stride});
+                 activate_row_(ctx.kernels, args.activation, to);
                });
 }
 

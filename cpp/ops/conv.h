@@ -27,9 +27,14 @@ constexpr ConvWindow conv_patches(std::int64_t side) { return {side, side, 0}; }
 void conv2d(Context& ctx, ConstView x, const ConvWindow& window, const PackedMatrix& weight,
             const Epilogue& epilogue, View out);
 
-// A channel sees only itself: kernel size x size (odd), stride 1, padding size / 2. weight
-// (size * size, C): the kernel's positions, row by row, channels last. x (B, H, W, C) -> out, of
-// the same shape and not x.
-void depthwise_conv(Context& ctx, ConstView x, ConstView weight, ConstView bias, View out);
+// A convolution of each channel with itself: kernel size x size (odd), padding size / 2.
+struct DepthwiseArgs {
+  ConstView weight;  // (size * size, C): the kernel's positions, row by row, channels last
+  ConstView bias;    // (C,)
+  std::int64_t stride = 1;
+  Activation activation = Activation::kNone;
+};
+// x (B, H, W, C) -> out (B, (H - 1) / stride + 1, (W - 1) / stride + 1, C), not x.
+void depthwise_conv(Context& ctx, ConstView x, const DepthwiseArgs& args, View out);
 
 }  // namespace sam_rlx

@@ -3,12 +3,6 @@
 #include "core/error.h"
 
 namespace sam_rlx {
-namespace {
-
-constexpr float kLog2E = 1.44269504F;  // the softmax runs in base 2
-
-}  // namespace
-
 AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes& sizes)
     : kernels_(kernels), sizes_(sizes) {
   constexpr std::int64_t kKeyBlock =
@@ -37,7 +31,8 @@ AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes&
   const bool rel = sizes.rel_h != nullptr;
   table_h_ = rel ? round_up(2 * sizes.rel_height - 1, mr_) * sizes.head_dim : 0;
   table_w_ = rel ? round_up(2 * sizes.rel_width - 1, mr_) * sizes.head_dim : 0;
-  const std::int64_t terms = rel || sizes.bias ? sizes.rel_height + sizes.rel_width : 0;
+  std::int64_t terms = rel || sizes.bias ? sizes.rel_height + sizes.rel_width : 0;
+  if (sizes.pair_bias) terms = 1;
   panel_floats_ = nr * (sizes.head_dim + key_stride_ / 2 + sizes.value_dim + 2 + terms);
   const std::int64_t side = std::max(sizes.rel_height, sizes.rel_width);
   const std::int64_t scores = key_block_ + (sizes.bfloat16 ? key_block_ / 2 : 0);
@@ -50,7 +45,7 @@ AttentionTiles::Panel AttentionTiles::panel(std::int64_t index, float* scratch) 
   p.result = p.query + nr * sizes_.head_dim;
   p.max = p.result + nr * sizes_.value_dim;
   p.sum = p.max + nr;
-  if (sizes_.rel_h != nullptr || sizes_.bias) {
+  if (sizes_.rel_h != nullptr || sizes_.bias || sizes_.pair_bias) {
     p.rel_h = p.sum + nr;
     p.rel_w = p.rel_h + nr * sizes_.rel_height;
   }
@@ -181,6 +176,7 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
     given_terms(rows.bias_h, count, sizes_.rel_height, p.rel_h);
     given_terms(rows.bias_w, count, sizes_.rel_width, p.rel_w);
   }
+  if (sizes_.pair_bias) std::fill_n(p.rel_h, nr, 0.0F);
   if (sizes_.rel_h == nullptr) return;
   position_terms(tables, sizes_.rel_height, &Position::h, rows, count, p.query, scratch, p.rel_h);
   position_terms(tables + table_h_, sizes_.rel_width, &Position::w, rows, count, p.query, scratch,
@@ -191,7 +187,8 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
 void AttentionTiles::attend(const Panel& p, const UnitKeys& at, std::int64_t keys,
                             SoftmaxColumnsArgs softmax) const {
   softmax.rel_h = p.rel_h;
-  softmax.rel_w = p.rel_w;
+  // Terms of pairs: of a map of one row, whose columns are the keys.
+  softmax.rel_w = sizes_.pair_bias ? at.pair_bias : p.rel_w;
   softmax.running_max = p.max;
   softmax.running_sum = p.sum;
   softmax.result = p.result;
@@ -248,7 +245,9 @@ void AttentionTiles::run(std::int64_t count, std::int64_t keys, const UnitKeys& 
     softmax.first_key = first;
     for (std::int64_t i = 0; i < count; i += nr) {
       softmax.columns = lanes_of(std::min(nr, count - i));
-      attend(panel(i / nr, scratch), at, keys, softmax);
+      UnitKeys of_panel = at;
+      if (sizes_.pair_bias) of_panel.pair_bias += i * keys;
+      attend(panel(i / nr, scratch), of_panel, keys, softmax);
     }
   }
 }

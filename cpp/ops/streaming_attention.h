@@ -11,6 +11,8 @@
 
 namespace sam_rlx {
 
+inline constexpr float kLog2E = 1.44269504F;  // the softmax runs in base 2
+
 // Attention in tiles (keys x queries), so that no step needs a transposed score: with K and V^T
 // packed as the left operands, S = K Q^T has one query in each lane, its softmax runs down the
 // columns, and is then the right operand of the result V^T S (value_dim x queries).
@@ -27,6 +29,8 @@ struct AttentionSizes {
   std::int64_t rel_height = 1, rel_width = 1;
   // Instead: queries bring the terms of each row and column, see QueryRows.
   bool bias = false;
+  // Instead: the source has terms of each query and key, see StreamingAttention.
+  bool pair_bias = false;
   // Floats between a unit's keys, and between its values, if these are the same for all; else 0.
   std::int64_t row_stride = 0;
   // Queries, keys, values and the softmax's weights are rounded to bfloat16 for their products;
@@ -54,6 +58,8 @@ struct UnitKeys {
   const float* key = nullptr;
   const float* value = nullptr;
   std::int64_t row_stride = 0;
+  // Terms of the queries of a block, panel by panel: (keys, nr) each, times log2(e). Or null.
+  const float* pair_bias = nullptr;
 };
 
 // Tile sizes and the scratch that one thread needs.
@@ -119,6 +125,8 @@ class AttentionTiles {
 //   std::int64_t queries(unit), keys(unit);
 //   void key_rows(unit, first, count, const float** keys, const float** values);
 //   void query_rows(unit, first, count, QueryRows&);
+// and, for sizes with pair_bias,
+//   const float* pair_bias(unit, first);  see UnitKeys
 template <class Source>
 class StreamingAttention {
  public:
@@ -135,7 +143,7 @@ class StreamingAttention {
     tiles_.pack_tables(tables_);
     scratch_ = ctx_.workspace.array<float>(threads_ * tiles_.thread_floats());
     in_place_ = sizes_.row_stride > 0 && sizes_.max_keys <= kKeysInPlace && !sizes_.bfloat16 &&
-                sizes_.rel_h == nullptr && !sizes_.bias;
+                sizes_.rel_h == nullptr && !sizes_.bias && !sizes_.pair_bias;
     // Packed keys and values stay in the cache of the thread that packs them, when there are
     // enough units for all threads and they are small; else all units are packed first.
     if (!in_place_ && sizes_.units >= 4 * threads_ && sizes_.max_keys <= kSmallKeys) {
@@ -180,7 +188,11 @@ class StreamingAttention {
       source_.query_rows(unit, first + i, n, rows);
       tiles_.begin_panel(i / tiles_.nr, rows, n, tables_, scratch);
     }
-    tiles_.run(count, source_.keys(unit), at, scratch);
+    UnitKeys keys = at;
+    if constexpr (requires { source_.pair_bias(unit, first); }) {
+      if (sizes_.pair_bias) keys.pair_bias = source_.pair_bias(unit, first);
+    }
+    tiles_.run(count, source_.keys(unit), keys, scratch);
     for (std::int64_t i = 0; i < count; i += tiles_.nr) {
       const std::int64_t n = std::min(tiles_.nr, count - i);
       source_.query_rows(unit, first + i, n, rows);

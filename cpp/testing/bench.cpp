@@ -103,8 +103,8 @@ Times time_conv2d(std::int64_t side, std::pair<std::int64_t, std::int64_t> chann
 }
 
 Times time_window_attention(std::int64_t side, std::int64_t heads, std::int64_t head_dim,
-                            std::int64_t window, bool rel_pos, int repetitions, const Isa& isa,
-                            int num_threads) {
+                            std::int64_t window, bool rel_pos, int repetitions,
+                            bool distance_bias, const Isa& isa, int num_threads) {
   TestContext test(isa, num_threads);
   const std::int64_t channels = heads * head_dim;
   const Tensor qkv = random_tensor({1, side, side, 3 * channels});
@@ -116,18 +116,24 @@ Times time_window_attention(std::int64_t side, std::int64_t heads, std::int64_t 
   args.num_heads = heads;
   args.scale = 0.125F;
   if (rel_pos) args.rel_pos = {table.data(), table.data()};
+  const std::int64_t window_side = window == 0 ? side : window;
+  const Tensor biases = random_tensor({heads, window_side, window_side});
+  const DistanceTerms distances = pack_distances(test.context, biases, args.grid);
+  if (distance_bias) args.distances = &distances;
   args.pad_qkv = pad.data();
   Tensor out({1, side, side, channels});
   return measure(repetitions, [&] { window_attention(test.context, args, out); });
 }
 
 Times time_depthwise_conv(std::int64_t side, std::int64_t channels, std::int64_t size,
-                          int repetitions, const Isa& isa, int num_threads) {
+                          int repetitions, std::int64_t stride, const Isa& isa, int num_threads) {
   TestContext test(isa, num_threads);
   const Tensor x = random_tensor({1, side, side, channels});
   const Tensor weight = random_tensor({size * size, channels}), bias = random_tensor({channels});
-  Tensor out({1, side, side, channels});
-  return measure(repetitions, [&] { depthwise_conv(test.context, x, weight, bias, out); });
+  const std::int64_t out_side = (side - 1) / stride + 1;
+  Tensor out({1, out_side, out_side, channels});
+  const DepthwiseArgs args{weight, bias, stride};
+  return measure(repetitions, [&] { depthwise_conv(test.context, x, args, out); });
 }
 
 // Queries of a map attend to `maps` maps of `inputs` channels with rotary keys: with keys that are
@@ -277,10 +283,10 @@ void register_bench(py::module_& module) {
   bench.def("conv2d", &time_conv2d, "side"_a, "channels"_a, "window"_a, "repetitions"_a = 5,
             "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("window_attention", &time_window_attention, "side"_a, "heads"_a, "head_dim"_a,
-            "window"_a, "rel_pos"_a = true, "repetitions"_a = 5, "isa"_a = py::none(),
-            "num_threads"_a = 1);
+            "window"_a, "rel_pos"_a = true, "repetitions"_a = 5, "distance_bias"_a = false,
+            "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("depthwise_conv", &time_depthwise_conv, "side"_a, "channels"_a, "size"_a = 7,
-            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
+            "repetitions"_a = 5, "stride"_a = 1, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("position_attention", &time_position_attention, "side"_a, "maps"_a, "factored"_a,
             "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("layer_norm", &time_layer_norm, "rows"_a, "cols"_a, "repetitions"_a = 5,

@@ -1,3 +1,4 @@
+#include "layers/batch_norm.h"
 #include "layers/mlp.h"
 #include "layers/norm.h"
 #include "models/sam/sam.h"
@@ -72,7 +73,7 @@ decltype(TestLayer::run) make_block(const py::dict& c, const Weights& w, const K
 
 decltype(TestLayer::run) make_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
   const sam::ImageEncoderConfig config = encoder_config(c);
-  const auto layer = loaded(sam::Neck(config), w, k);
+  const auto layer = loaded(sam::Neck(config.embed_dim, config.out_chans), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     const ConstView view = view_of(x, "x");
@@ -94,6 +95,92 @@ decltype(TestLayer::run) make_image_encoder(const py::dict& c, const Weights& w,
       parts.append(result_of(layer->forward(ctx, view[b].reshape(one))));
     }
     return py::module_::import("numpy").attr("concatenate")(parts);
+  };
+}
+
+// ---------------------------------------------------------------- TinyViT
+
+decltype(TestLayer::run) make_conv_bn(const py::dict& c, const Weights& w, const KernelTable& k) {
+  const auto layer = loaded(
+      Conv2dBN(c["in"].cast<std::int64_t>(), c["out"].cast<std::int64_t>(),
+               {c["kernel"].cast<std::int64_t>(), c["stride"].cast<std::int64_t>(),
+                c["padding"].cast<std::int64_t>()}),
+      w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    return result_of(layer->forward(ctx, view_of(x, "x")));
+  };
+}
+
+decltype(TestLayer::run) make_pointwise_conv_bn(const py::dict& c, const Weights& w,
+                                                const KernelTable& k) {
+  const auto layer =
+      loaded(PointwiseConvBN(c["in"].cast<std::int64_t>(), c["out"].cast<std::int64_t>()), w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    return result_of(layer->forward(ctx, view_of(x, "x")));
+  };
+}
+
+decltype(TestLayer::run) make_depthwise_conv_bn(const py::dict& c, const Weights& w,
+                                                const KernelTable& k) {
+  const auto layer =
+      loaded(DepthwiseConvBN(c["channels"].cast<std::int64_t>(), c["size"].cast<std::int64_t>(),
+                             c["stride"].cast<std::int64_t>()),
+             w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    return result_of(layer->c.forward(ctx, view_of(x, "x")));
+  };
+}
+
+decltype(TestLayer::run) make_mb_conv(const py::dict& c, const Weights& w, const KernelTable& k) {
+  const auto layer =
+      loaded(sam::MBConv(c["channels"].cast<std::int64_t>(), c["hidden"].cast<std::int64_t>()), w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    Tensor y(shape_of(x, "x"));
+    layer->forward(ctx, view_of(x, "x"), y);
+    return result_of(y);
+  };
+}
+
+decltype(TestLayer::run) make_patch_merging(const py::dict& c, const Weights& w,
+                                            const KernelTable& k) {
+  const auto layer =
+      loaded(sam::PatchMerging(c["dim"].cast<std::int64_t>(), c["out_dim"].cast<std::int64_t>(),
+                               c["stride"].cast<std::int64_t>()),
+             w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    return result_of(layer->forward(ctx, view_of(x, "x")));
+  };
+}
+
+decltype(TestLayer::run) make_tiny_vit_block(const py::dict& c, const Weights& w,
+                                             const KernelTable& k) {
+  const sam::TinyViTConfig config{.embed_dims = {c["dim"].cast<std::int64_t>()},
+                                  .depths = {1},
+                                  .num_heads = {c["num_heads"].cast<std::int64_t>()},
+                                  .window_sizes = {c["window_size"].cast<std::int64_t>()}};
+  const auto layer = loaded(sam::TinyViTBlock(config, 0), w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    Tensor y(shape_of(x, "x"));
+    layer->forward(ctx, view_of(x, "x"), y);
+    return result_of(y);
+  };
+}
+
+decltype(TestLayer::run) make_tiny_vit(const py::dict& c, const Weights& w, const KernelTable& k) {
+  sam::ImageEncoderConfig config{.img_size = c["img_size"].cast<std::int64_t>(),
+                                 .out_chans = c["out_chans"].cast<std::int64_t>(),
+                                 .tiny_vit = read_config<sam::TinyViTConfig>(c)};
+  config.patch_size = config.tiny_vit->stride();
+  const auto layer = loaded(sam::TinyViT(config), w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    return result_of(layer->forward(ctx, view_of(x, "x")));
   };
 }
 
@@ -243,14 +330,21 @@ decltype(TestLayer::run) make_mask_decoder(const py::dict& c, const Weights& w,
 
 const Makers& sam_makers() {
   static const Makers table{
+      {"layers.Conv2dBN", make_conv_bn},
+      {"layers.DepthwiseConvBN", make_depthwise_conv_bn},
       {"layers.LayerNorm2d", make_layer_norm},
       {"layers.MLP", make_mlp},
+      {"layers.PointwiseConvBN", make_pointwise_conv_bn},
       {"sam.Block", make_block},
       {"sam.ImageEncoderViT", make_image_encoder},
+      {"sam.MBConv", make_mb_conv},
       {"sam.MaskDecoder", make_mask_decoder},
       {"sam.Neck", make_neck},
       {"sam.PatchEmbed", make_patch_embed},
+      {"sam.PatchMerging", make_patch_merging},
       {"sam.PromptEncoder", make_prompt_encoder},
+      {"sam.TinyViT", make_tiny_vit},
+      {"sam.TinyViTBlock", make_tiny_vit_block},
       {"sam.TwoWayAttentionBlock", make_two_way_block},
       {"sam.TwoWayTransformer", make_two_way_transformer},
   };

@@ -1,11 +1,15 @@
 #include <pybind11/stl.h>
 
+#include <array>
+
+#include "bindings/numpy.h"
 #include "core/error.h"
 #include "kernels/kernel_table.h"
 #include "layers/fold.h"
 #include "layers/rope.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/bottleneck.h"
 #include "ops/causal_attention.h"
 #include "ops/conv.h"
 #include "ops/conv_transpose.h"
@@ -102,15 +106,51 @@ void register_more_convs(py::module_& m) {
       "num_threads"_a = 1);
   m.def(
       "depthwise_conv",
-      [](const FloatArray& x, const FloatArray& weight, const FloatArray& bias, const Isa& isa,
-         int num_threads) {
+      [](const FloatArray& x, const FloatArray& weight, const FloatArray& bias, std::int64_t stride,
+         const std::string& activation, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
-        FloatArray out = make_array(shape_of(x));
-        depthwise_conv(test.context, view_of(x), view_of(weight), view_of(bias),
-                       mutable_view_of(out));
+        const DepthwiseArgs args{view_of(weight), view_of(bias), stride,
+                                 activation_named(activation)};
+        Shape shape = shape_of(x);
+        for (const int axis : {1, 2}) {
+          if (shape.rank() == 4 && stride > 0) shape[axis] = (shape[axis] - 1) / stride + 1;
+        }
+        FloatArray out = make_array(shape);
+        depthwise_conv(test.context, view_of(x), args, mutable_view_of(out));
         return out;
       },
-      "x"_a, "weight"_a, "bias"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+      "x"_a, "weight"_a, "bias"_a, "stride"_a = 1, "activation"_a = "none", "isa"_a = py::none(),
+      "num_threads"_a = 1);
+}
+
+void register_bottleneck(py::module_& m) {
+  m.def(
+      "bottleneck",
+      [](const FloatArray& x, const std::array<FloatArray, 6>& weights, std::int64_t stride,
+         const std::array<std::string, 3>& activations, const OptionalArray& residual,
+         const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        const auto& [expand, expand_bias, depthwise, depthwise_bias, project, project_bias] =
+            weights;
+        const PackedMatrix first = pack_matrix(test.context.kernels, view_of(expand));
+        const PackedMatrix last = pack_matrix(test.context.kernels, view_of(project));
+        BottleneckArgs args{.expand = first,
+                            .project = last,
+                            .expand_bias = expand_bias.data(),
+                            .project_bias = project_bias.data(),
+                            .depthwise = {view_of(depthwise), view_of(depthwise_bias), stride,
+                                          activation_named(activations[1])},
+                            .activation = activation_named(activations[0]),
+                            .residual = view_of(residual),
+                            .last = activation_named(activations[2])};
+        const auto side = [&](int axis) { return (x.shape(axis) - 1) / stride + 1; };
+        FloatArray out = make_array({x.shape(0), side(1), side(2), project.shape(0)});
+        bottleneck(test.context, view_of(x), args, mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "weights"_a, "stride"_a = 1,
+      "activations"_a = std::array<std::string, 3>{"none", "none", "none"},
+      "residual"_a = py::none(), "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 void register_fold(py::module_& m) {
@@ -250,8 +290,8 @@ void register_attention(py::module_& m) {
       "window_attention",
       [](const FloatArray& qkv, std::int64_t num_heads, std::int64_t window, float scale,
          const OptionalArray& rel_h, const OptionalArray& rel_w, const OptionalArray& pad_qkv,
-         const OptionalArray& query, std::int64_t pad_stride, bool bfloat16, const Isa& isa,
-         int num_threads) {
+         const OptionalArray& query, std::int64_t pad_stride, const OptionalArray& distance_bias,
+         bool bfloat16, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
         WindowAttentionArgs args;
         args.qkv = view_of(qkv);
@@ -262,6 +302,11 @@ void register_attention(py::module_& m) {
         args.pad_qkv = data_of(pad_qkv);
         args.pad_stride = pad_stride;
         args.query = view_of(query);
+        DistanceTerms distances;
+        if (distance_bias) {
+          distances = pack_distances(test.context, view_of(distance_bias), args.grid);
+          args.distances = &distances;
+        }
         args.bfloat16 = bfloat16;
         FloatArray out =
             make_array(query ? args.query.shape : shape_of(qkv).with_last(qkv.shape(3) / 3));
@@ -269,8 +314,9 @@ void register_attention(py::module_& m) {
         return out;
       },
       "qkv"_a, "num_heads"_a, "window"_a, "scale"_a, "rel_h"_a = py::none(), "rel_w"_a = py::none(),
-      "pad_qkv"_a = py::none(), "query"_a = py::none(), "pad_stride"_a = 0, "bfloat16"_a = false,
-      "isa"_a = py::none(), "num_threads"_a = 1);
+      "pad_qkv"_a = py::none(), "query"_a = py::none(), "pad_stride"_a = 0,
+      "distance_bias"_a = py::none(), "bfloat16"_a = false, "isa"_a = py::none(),
+      "num_threads"_a = 1);
 }
 
 // query (N, C), turned; weight (C, K), bias (C,), channels in halves; features (n, side^2, K), pos
@@ -347,6 +393,7 @@ void register_ops(py::module_& module) {
   register_conv(ops);
   register_more_convs(ops);
   register_fold(ops);
+  register_bottleneck(ops);
   register_maps(ops);
   register_rowwise(ops);
   register_attention(ops);

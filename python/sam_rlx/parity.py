@@ -113,7 +113,7 @@ def check(
         )
     bound = None if tolerance is None else as_number("tolerance", tolerance, 0)
     model = _model(checkpoint, precision, key)
-    kind = choice.kind_of(model.family, reference)
+    kind = choice.reference_of(model, reference)
     chosen = _stages(stages, kind.stages)
     inputs = _inputs(_images(images), clip, chosen)
     network = kind(model, _reference_weights(model, reference_checkpoint))

@@ -313,11 +313,11 @@ void check_packing(const sam_rlx::KernelTable& table) {
 
 // A depthwise convolution of `size` rows whose first one is missing.
 Numbers depthwise(const Floats& x, const Floats& w, const Floats& bias, std::int64_t size,
-                  std::int64_t width) {
+                  std::int64_t width, std::int64_t stride) {
   const auto channels = static_cast<std::int64_t>(bias.size());
   Numbers out;
-  for (std::int64_t i = 0; i < width * channels; ++i) {
-    const std::int64_t position = i / channels, c = i % channels;
+  for (std::int64_t i = 0; i < (width - 1) / stride * channels + channels; ++i) {
+    const std::int64_t position = i / channels * stride, c = i % channels;
     Numbers terms{exact(at(bias, channels, 0, c))};
     for (std::int64_t tap = size; tap < size * size; ++tap) {
       const std::int64_t from = position + tap % size - size / 2;
@@ -331,10 +331,13 @@ Numbers depthwise(const Floats& x, const Floats& w, const Floats& bias, std::int
 }
 
 void check_depthwise(const sam_rlx::KernelTable& table) {
-  for (const std::int64_t size : {3, 7}) {
+  struct Taps {
+    std::int64_t size, stride;
+  };
+  for (const auto [size, stride] : {Taps{3, 1}, Taps{3, 2}, Taps{7, 1}, Taps{5, 3}, Taps{1, 2}}) {
     for (const std::int64_t channels : {1, 5, 16, 67}) {
-      for (const std::int64_t width : {1, 2, 11}) {
-        Case test("depthwise_row", {size, channels, width});
+      for (const std::int64_t width : {1, 2, 11, 20}) {
+        Case test("depthwise_row", {size, stride, channels, width});
         const std::int64_t count = width * channels;
         const Floats x = test.floats(count * size), w = test.floats(size * size * channels);
         const Floats bias = test.floats(channels);
@@ -342,10 +345,10 @@ void check_depthwise(const sam_rlx::KernelTable& table) {
         for (std::int64_t i = 1; i < size; ++i) {
           rows[static_cast<std::size_t>(i)] = x.data() + i * count;
         }
-        Floats out(static_cast<std::size_t>(count), -1.0F);
+        Floats out(static_cast<std::size_t>(((width - 1) / stride + 1) * channels), -1.0F);
         table.depthwise_row(
-            {rows.data(), size, width, channels, w.data(), bias.data(), out.data()});
-        test.expect("all", depthwise(x, w, bias, size, width), out);
+            {rows.data(), size, width, channels, w.data(), bias.data(), out.data(), stride});
+        test.expect("all", depthwise(x, w, bias, size, width, stride), out);
       }
     }
   }

@@ -190,7 +190,7 @@ def test_rows_keep_numbers_in_order(testing, name, expected):
     [
         ("mask_decoder.hf_token.weight", "HQ-SAM"),
         ("mask_decoder.hq_token.weight", "HQ-SAM"),
-        ("image_encoder.patch_embed.seq.0.c.weight", r"MobileSAM \(TinyViT\)"),
+        ("image_encoder.features.0.0.c.weight", "RepViT-SAM"),
         ("tracker.model.interactive_mask_decoder.x", r"SAM 3\.1"),
         ("detector.backbone.interactive_convs.0.weight", r"SAM 3\.1"),
     ],

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import checkpoint_files as files
-from support import gguf_files
+from support import gguf_files, tiny_mobile_sam
 
 # A tensor of each, as the public repositories name it.
 NAMES = {
     "mask_decoder.hf_token.weight": r"HQ-SAM .*more token",
     "sam_mask_decoder.hf_token.weight": "HQ-SAM",
     "mask_decoder.hq_token.weight": "HQ-SAM",
-    "image_encoder.patch_embed.seq.0.c.weight": r"MobileSAM \(TinyViT\).*sam_vit_b",
-    "image_encoder.features.3.token_mixer.0.conv.c.weight": "RepViT-SAM",
+    "image_encoder.features.3.token_mixer.0.conv.c.weight": r"RepViT-SAM .*load mobile_sam\.pt",
     "image_encoder.backbone.stages.0.op_list.0.main.conv.weight": "EfficientViT-SAM",
     "image_encoder.neck.input_ops.0.op_list.0.conv.weight": "EfficientViT-SAM",
     "mask_decoder.final_output_upscaling_layers.0.0.weight": r"EfficientSAM .*sam-nano",
@@ -127,18 +126,13 @@ def test_types_of_ggml_are_named(testing, tmp_path, number, name):
         testing.open_checkpoint(path)
 
 
-def test_mobile_sam_is_known_by_its_tag(testing, tmp_path, tiny_weights):
+def test_mobile_sam_is_known_by_its_tag(tmp_path, tiny_weights):
     path = tmp_path / "x.gguf"
     metadata = {"general.architecture": "mobile-sam"}
-    names = ["image_encoder.patch_embed.seq.0.c.weight", "prompt_encoder.no_mask_embed.weight"]
-    tensors = {name: gguf_files.tensor(np.ones(4, np.float32)) for name in names}
-    path.write_bytes(gguf_files.gguf_bytes(tensors, metadata))
-    with pytest.raises(sam_rlx.UnsupportedError, match=r"found MobileSAM \(TinyViT\)"):
-        sam_rlx.load_model(path)
-    # A SAM under this tag is a SAM.
-    tensors = {name: gguf_files.tensor(value) for name, value in tiny_weights.items()}
-    path.write_bytes(gguf_files.gguf_bytes(tensors, metadata))
-    assert sam_rlx.load_model(path).family == "sam"
+    for weights in (tiny_mobile_sam.weights(), tiny_weights):  # a SAM under this tag is a SAM
+        tensors = {name: gguf_files.tensor(value) for name, value in weights.items()}
+        path.write_bytes(gguf_files.gguf_bytes(tensors, metadata))
+        assert sam_rlx.load_model(path).family == "sam"
     path.write_bytes(gguf_files.gguf_bytes(tensors, {"general.architecture": "llama"}))
     with pytest.raises(sam_rlx.UnsupportedError, match=r"general\.architecture: .* found llama"):
         sam_rlx.load_model(path)

@@ -27,7 +27,15 @@ def rel_terms(q, table, size):
 
 
 def window_attention(
-    qkv, heads, window, scale, rel_h=None, rel_w=None, pad_qkv=None, number=lambda x: x
+    qkv,
+    heads,
+    window,
+    scale,
+    rel_h=None,
+    rel_w=None,
+    pad_qkv=None,
+    distance_bias=None,
+    number=lambda x: x,
 ):
     """`number` is what the factors of scores and of the result are made of."""
     qkv, rel_h, rel_w, pad_qkv = f64(qkv, rel_h, rel_w, pad_qkv)
@@ -52,6 +60,11 @@ def window_attention(
         )
         scores = scores + rel_terms(q, rel_w, size_w)[..., None, :]
         scores = scores.reshape(*q.shape[:4], size_h * size_w, -1)
+    if distance_bias is not None:
+        y, x = np.divmod(np.arange(size_h * size_w), size_w)
+        apart = [np.abs(np.subtract.outer(axis, axis)) for axis in (y, x)]
+        (bias,) = f64(distance_bias)
+        scores = scores + bias[:, apart[0], apart[1]][:, None]
     out = np.einsum("...ij,...jd->...id", softmax(scores), factors[2]).reshape(q.shape)
     out = np.moveaxis(out, (4, 5), (2, 5))  # (b, rows, size_h, heads, cols, size_w, d)
     out = np.moveaxis(out, 3, 5).reshape(b, rows * size_h, cols * size_w, -1)
@@ -166,6 +179,53 @@ def test_window_attention(shape, heads, head_dim, window, rel_pos):
     scale = head_dim**-0.5
     truth = window_attention(qkv, heads, window, scale, pad_qkv=pad, **rel)
     check("window_attention", truth, qkv, heads, window, scale, pad_qkv=pad, **rel)
+
+
+DISTANCE_CASES = [
+    *WINDOW_CASES,
+    ((1, 64, 9), 2, 32, 7),  # cut at the right
+    ((1, 9, 14), 3, 32, 7),  # and at the bottom
+    ((2, 31, 20), 2, 32, 14),
+    ((1, 18, 37), 1, 16, 18),  # more keys than a block has
+]
+
+
+@pytest.mark.parametrize(("shape", "heads", "head_dim", "window"), DISTANCE_CASES)
+def test_a_term_for_each_distance(shape, heads, head_dim, window):
+    random = rng(*shape, window)
+    c = heads * head_dim
+    qkv, pad = normal(random, *shape, 3 * c), normal(random, 3 * c)
+    sides = (window, window) if window else shape[1:]
+    options = {"pad_qkv": pad, "distance_bias": 2 * normal(random, heads, *sides)}
+    args = (qkv, heads, window, head_dim**-0.5)
+    check("window_attention", window_attention(*args, **options), *args, **options)
+    truth = window_attention(*args, **options, number=to_bfloat16)
+    bound = 2**-8 * softmax_weighted_size(*args, options)
+    check(
+        "window_attention", truth, *args, bound=bound, isas=BFLOAT16_ISAS, bfloat16=True, **options
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"distance_bias": np.zeros((2, 4, 3), np.float32)},
+        {"distance_bias": np.zeros((1, 4, 4), np.float32)},
+        {
+            "distance_bias": np.zeros((2, 4, 4), np.float32),
+            "rel_h": np.zeros((7, 4), np.float32),
+            "rel_w": np.zeros((7, 4), np.float32),
+        },
+        {
+            "distance_bias": np.zeros((2, 4, 4), np.float32),
+            "query": np.zeros((1, 4, 4, 8), np.float32),
+        },
+    ],
+    ids=["sides", "heads", "two kinds of terms", "queries of another map"],
+)
+def test_terms_for_distances_that_do_not_fit_are_refused(options):
+    with pytest.raises(ValueError, match="window_attention: distances: expected terms"):
+        op("window_attention", np.zeros((1, 8, 8, 24)), 2, 4, 1.0, **options)
 
 
 @pytest.mark.parametrize(

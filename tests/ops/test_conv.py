@@ -39,7 +39,7 @@ def test_conv2d(shape, kernel, stride, padding, out):
     check("conv2d", truth, x, weight, bias=bias, activation="relu", residual=residual, **window)
 
 
-def depthwise(x, weight, bias):
+def depthwise(x, weight, bias, stride=1):
     x, weight, bias = f64(x, weight, bias)
     size = int(len(weight) ** 0.5)
     pad = size // 2
@@ -50,7 +50,7 @@ def depthwise(x, weight, bias):
     for i in range(size):
         for j in range(size):
             out += weight[i * size + j] * padded[:, i : i + h, j : j + w]
-    return out
+    return out[:, ::stride, ::stride]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,63 @@ def test_depthwise_conv(shape, size):
     x, weight = normal(random, *shape), normal(random, size * size, shape[3])
     bias = normal(random, shape[3])
     check("depthwise_conv", depthwise(x, weight, bias), x, weight, bias)
+    for stride, activation in ((2, "gelu"), (3, "relu")):
+        options = {"stride": stride, "activation": activation}
+        truth = depthwise(x, weight, bias, stride)
+        if truth.size:
+            truth = np.asarray(ACTIVATIONS[activation](truth), np.float64)
+        check("depthwise_conv", truth, x, weight, bias, **options)
+
+
+def bottleneck(x, weights, stride, activations, residual):
+    expand, expand_bias, weight, weight_bias, project, project_bias = f64(*weights)
+    wide = ACTIVATIONS[activations[0]](f64(x)[0] @ expand.T + expand_bias)
+    narrow = ACTIVATIONS[activations[1]](depthwise(wide, weight, weight_bias, stride))
+    out = narrow @ project.T + project_bias
+    return ACTIVATIONS[activations[2]](out if residual is None else out + residual)
+
+
+@pytest.mark.parametrize(
+    ("shape", "hidden", "out", "size", "stride"),
+    [
+        ((1, 40, 9, 8), 33, 8, 3, 1),  # bands of several threads
+        ((2, 37, 5, 7), 16, 24, 3, 2),
+        ((1, 1, 1, 3), 5, 3, 7, 1),
+        ((1, 50, 4, 16), 40, 5, 5, 3),
+        ((3, 3, 20, 6), 12, 6, 1, 1),
+    ],
+)
+@pytest.mark.parametrize("activations", [("gelu", "gelu", "none"), ("relu", "none", "gelu")])
+def test_bottleneck(shape, hidden, out, size, stride, activations):
+    random = rng(*shape, hidden, size)
+    sides = ((hidden, shape[3]), (size * size, hidden), (out, hidden))
+    x, weights = normal(random, *shape), []
+    for side in sides:
+        weights += [normal(random, *side), normal(random, hidden if side != sides[2] else out)]
+    args = (x, weights, stride, activations)
+    check("bottleneck", bottleneck(*args, None), *args)
+    residual = normal(random, *bottleneck(*args, None).shape)
+    check("bottleneck", bottleneck(*args, residual), *args, residual=residual)
+
+
+def test_bottleneck_of_other_sizes_is_refused():
+    def weights(**changes):
+        shapes = {"expand": (8, 4), "middle": (9, 8), "project": (6, 8), **changes}
+        biases = {"expand": 8, "middle": 8, "project": 6}
+        return [
+            np.zeros(shape, np.float32) for name in shapes for shape in (shapes[name], biases[name])
+        ]
+
+    x = np.zeros((1, 5, 4, 4), np.float32)
+    for changes, text in (
+        ({"expand": (8, 3)}, r"expected a map \(B, H, W, 3\)"),
+        ({"middle": (9, 7)}, "expected weight and bias of 8 channels"),
+        ({"project": (6, 7)}, "project: expected 8 inputs, found 7"),
+    ):
+        with pytest.raises(ValueError, match=f"bottleneck.*{text}"):
+            op("bottleneck", x, weights(**changes))
+    with pytest.raises(ValueError, match="bottleneck: residual"):
+        op("bottleneck", x, weights(), residual=np.zeros((1, 5, 4, 5)))
 
 
 def test_wrong_shapes():
@@ -73,6 +130,8 @@ def test_wrong_shapes():
             op("conv2d", np.zeros((1, 5, 4, 4)), np.zeros((8, 3, 3, 3)), 1, padding)
     with pytest.raises(ValueError, match="depthwise_conv: expected weight and bias of 4"):
         op("depthwise_conv", np.zeros((1, 5, 4, 4)), np.zeros((8, 4)), np.zeros(4))
+    with pytest.raises(ValueError, match="expected a stride of at least 1, found 0"):
+        op("depthwise_conv", np.zeros((1, 5, 4, 4)), np.zeros((9, 4)), np.zeros(4), stride=0)
 
 
 @pytest.mark.parity

@@ -217,6 +217,11 @@ def _random_value(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.fl
     parts = name.split(".")
     if parts[-1].endswith("gaussian_matrix"):
         return noise
+    if parts[-1] == "running_var":
+        positive: NDArray[np.float32] = np.exp(np.float32(0.5) * noise)
+        return positive
+    if parts[-1] == "attention_biases":
+        return noise
     if parts[-1] in _ADDED or any(part in _EMBEDDINGS for part in parts):
         return np.float32(0.2) * noise
     if parts[-1] == "weight" and len(shape) == 1:

@@ -195,21 +195,23 @@ def randomise(module: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
 
 
 def load_state_dict(module: torch.nn.Module, values: Mapping[str, NDArray[np.float32]]) -> None:
-    """Load NumPy weights; names and shapes must match. Rotation tables stay."""
-    tables = {name: t for name, t in module.state_dict().items() if t.is_complex()}
+    """Load NumPy weights; names and shapes must match. What are no weights stays."""
+    rest = {name: t for name, t in module.state_dict().items() if not _is_weight(name, t)}
     weights = {name: torch.from_numpy(value) for name, value in values.items()}
-    module.load_state_dict({**weights, **tables})
+    module.load_state_dict({**weights, **rest})
+
+
+def _is_weight(name: str, tensor: torch.Tensor) -> bool:
+    """Tell weights from SAM 3's tables of rotations, complex numbers, and counters of training."""
+    return not tensor.is_complex() and not name.endswith("num_batches_tracked")
 
 
 def state_dict(module: torch.nn.Module) -> dict[str, NDArray[np.float32]]:
-    """Return the weights of a module as float32 arrays.
-
-    SAM 3 stores tables of rotations, the only complex numbers, beside its weights: left out.
-    """
+    """Return the weights of a module as float32 arrays."""
     return {
         name: tensor.detach().to(torch.float32).numpy()
         for name, tensor in module.state_dict().items()
-        if not tensor.is_complex()
+        if _is_weight(name, tensor)
     }
 
 

@@ -1,6 +1,7 @@
 #include "loading/sam/config.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
@@ -56,8 +57,10 @@ void finish(sam::SamConfig& config, const std::string& where) {
   config.prompt_encoder.input_image_size = e.img_size;
   config.prompt_encoder.image_embedding_size = e.grid();
   visit_fields(config, CheckFields{where});
-  const bool divides = e.img_size % e.patch_size == 0 && e.embed_dim % e.num_heads == 0 &&
-                       t.embedding_dim % 8 == 0 &&
+  const bool trunk_fits = e.tiny_vit
+                              ? e.tiny_vit->fits() && e.tiny_vit->stride() == e.patch_size
+                              : e.embed_dim % e.num_heads == 0;
+  const bool divides = e.img_size % e.patch_size == 0 && trunk_fits && t.embedding_dim % 8 == 0 &&
                        t.embedding_dim / t.attention_downsample_rate % t.num_heads == 0;
   if (!divides || e.out_chans != config.prompt_encoder.embed_dim ||
       e.out_chans != t.embedding_dim || config.prompt_encoder.mask_in_chans % 4 != 0) {
@@ -112,9 +115,10 @@ void read_windows(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
 std::string release_of(const sam::ImageEncoderConfig& e) {
   for (const auto& release : sam::releases()) {
     const sam::ImageEncoderConfig& known = release.sizes;
-    if (known.embed_dim == e.embed_dim && known.depth == e.depth &&
-        known.num_heads == e.num_heads && known.window_size == e.window_size &&
-        known.global_attn_indexes == e.global_attn_indexes) {
+    const bool same_vit = known.embed_dim == e.embed_dim && known.depth == e.depth &&
+                          known.num_heads == e.num_heads && known.window_size == e.window_size &&
+                          known.global_attn_indexes == e.global_attn_indexes;
+    if (known.tiny_vit == e.tiny_vit && (e.tiny_vit || same_vit)) {
       return std::string(release.variant);
     }
   }
@@ -125,7 +129,16 @@ std::string release_of(const sam::ImageEncoderConfig& e) {
 void check_blocks(const sam::ImageEncoderConfig& e, const std::string& source) {
   for (const auto& release : sam::releases()) {
     const sam::ImageEncoderConfig& known = release.sizes;
-    if (known.embed_dim != e.embed_dim || known.depth == e.depth) continue;
+    if (known.tiny_vit && e.tiny_vit && known.tiny_vit->embed_dims == e.tiny_vit->embed_dims &&
+        known.tiny_vit->depths != e.tiny_vit->depths) {
+      fail<CheckpointError>(source + ": image_encoder.layers",
+                            "blocks " + dims_text(known.tiny_vit->depths) + ", as " +
+                                std::string(release.variant) + " has at these widths",
+                            dims_text(e.tiny_vit->depths));
+    }
+    if (known.tiny_vit || e.tiny_vit || known.embed_dim != e.embed_dim || known.depth == e.depth) {
+      continue;
+    }
     fail<CheckpointError>(source + ": image_encoder.blocks",
                           std::to_string(known.depth) + " blocks, as " +
                               std::string(release.variant) + " has at width " +
@@ -154,6 +167,61 @@ void read_encoder(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
   read_windows(state_dict, e);
 }
 
+constexpr const char* kTinyViTPatch = "image_encoder.patch_embed.seq.0.c.weight";
+
+bool is_lite_med_sam(const sam::TinyViTConfig& trunk) { return trunk.patch_kernel == 1; }
+
+// One layer of TinyViT: convolutions in the first one, attention in the others.
+void read_tiny_vit_layer(const StateDict& state_dict, sam::TinyViTConfig& t) {
+  const std::string layer = "image_encoder.layers." + std::to_string(t.num_layers()) + ".";
+  const std::string block = layer + "blocks.0.";
+  const bool first = t.num_layers() == 0;
+  const TensorEntry& hidden = first
+                                  ? required_tensor(state_dict, block + "conv1.c.weight", 4)
+                                  : required_tensor(state_dict, block + "mlp.fc1.weight", 2);
+  const std::int64_t width = size_of(hidden, 1);
+  t.embed_dims.push_back(width);
+  t.depths.push_back(count_of(state_dict, layer + "blocks.",
+                              first ? ".conv1.c.weight" : ".mlp.fc1.weight"));
+  (first ? t.mbconv_expand_ratio : t.mlp_ratio) = size_of(hidden, 0) / width;
+  if (first) return;
+  const TensorEntry& biases = required_tensor(state_dict, block + "attn.attention_biases", 2);
+  std::int64_t window = 1;
+  while ((window + 1) * (window + 1) <= size_of(biases, 1)) ++window;
+  t.num_heads.push_back(size_of(biases, 0));
+  t.window_sizes.push_back(window);
+  t.local_conv_size = size_of(required_tensor(state_dict, block + "local_conv.c.weight", 4), 3);
+}
+
+// All but the side of the input: upstream's, or LiteMedSAM's where the first convolutions keep the
+// side of the map. Upstream gives the first layer heads and windows too, which it does
+// not use: as the layer behind it has them.
+void read_tiny_vit(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
+  sam::TinyViTConfig t;
+  t.patch_kernel = size_of(required_tensor(state_dict, kTinyViTPatch, 4), 3);
+  const auto has_layer = [&] {
+    const std::string begin = "image_encoder.layers." + std::to_string(t.num_layers());
+    return state_dict.contains(begin + ".blocks.0.conv1.c.weight") ||
+           state_dict.contains(begin + ".blocks.0.mlp.fc1.weight");
+  };
+  while (has_layer()) read_tiny_vit_layer(state_dict, t);
+  if (!t.num_heads.empty()) {
+    const std::int64_t head = std::max<std::int64_t>(t.embed_dims[1] / t.num_heads[0], 1);
+    t.num_heads.insert(t.num_heads.begin(), std::max<std::int64_t>(t.embed_dims[0] / head, 1));
+    t.window_sizes.insert(t.window_sizes.begin(), t.window_sizes[0]);
+  }
+  if (!t.fits()) {
+    fail<CheckpointError>(state_dict.source + ": image_encoder.layers",
+                          "layers of TinyViT, whose sizes divide each other",
+                          std::to_string(t.num_layers()) + " layers of widths " +
+                              dims_text(t.embed_dims));
+  }
+  e.img_size = is_lite_med_sam(t) ? 256 : 1024;
+  e.patch_size = t.stride();
+  e.out_chans = size_of(required_tensor(state_dict, "image_encoder.neck.0.weight", 4), 0);
+  e.tiny_vit = std::move(t);
+}
+
 // The decoder has 8 heads in every release.
 void read_decoder(const StateDict& state_dict, sam::SamConfig& config) {
   sam::PromptEncoderConfig& p = config.prompt_encoder;
@@ -170,8 +238,15 @@ void read_decoder(const StateDict& state_dict, sam::SamConfig& config) {
 
 sam::SamConfig sizes_of(const StateDict& state_dict) {
   sam::SamConfig config;
-  read_encoder(state_dict, config.image_encoder);
+  const bool tiny_vit = state_dict.contains(kTinyViTPatch);
+  (tiny_vit ? read_tiny_vit : read_encoder)(state_dict, config.image_encoder);
   config.variant = release_of(config.image_encoder);
+  // LiteMedSAM takes pixels of 0 to 1.
+  const auto& trunk = config.image_encoder.tiny_vit;
+  if (trunk && is_lite_med_sam(*trunk)) {
+    config.pixel_mean.fill(0.0F);
+    config.pixel_std.fill(255.0F);
+  }
   read_decoder(state_dict, config);
   finish(config, state_dict.source);
   return config;
@@ -253,6 +328,10 @@ sam::SamConfig found_config(const StateDict& state_dict) {
 }  // namespace
 
 Json sam_folder_config(sam::SamConfig config) {
+  if (config.image_encoder.tiny_vit) {
+    fail<UnsupportedError>("a folder of transformers", "a trunk that its SamModel has",
+                           "TinyViT (MobileSAM)");
+  }
   FolderWriter folder("sam");
   folder_settings(folder, config);
   return folder.json();
@@ -267,12 +346,13 @@ sam::SamConfig sam_config_of(const StateDict& state_dict,
                                  .side = found.image_encoder.img_size});
   if (!variant || *variant == found.variant) return found;
   const sam::ImageEncoderConfig& asked = release_named(sam::releases(), *variant).sizes;
-  const TensorEntry& patch =
-      required_tensor(state_dict, "image_encoder.patch_embed.proj.weight", 4);
-  fail<CheckpointError>(
-      "variant " + *variant + ": " + patch.name,
-      "width " + std::to_string(asked.embed_dim),
-      "width " + std::to_string(patch.dims[0]) + " (the file is " + printable(found.variant) + ")");
+  const auto told = [](const sam::ImageEncoderConfig& e) {
+    return e.tiny_vit ? "TinyViT of widths " + dims_text(e.tiny_vit->embed_dims)
+                      : "width " + std::to_string(e.embed_dim);
+  };
+  fail<CheckpointError>("variant " + *variant + ": " + (found.image_encoder.tiny_vit ? kTinyViTPatch : "image_encoder.patch_embed.proj.weight"),
+                        told(asked),
+                        told(found.image_encoder) + " (the file is " + printable(found.variant) + ")");
 }
 
 }  // namespace sam_rlx

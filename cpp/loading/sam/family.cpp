@@ -6,6 +6,7 @@ namespace {
 
 constexpr Sign kSigns[] = {
     {"image_encoder.blocks.0.attn.rel_pos_h", Dialect::kMeta},
+    {"image_encoder.patch_embed.seq.0.c.weight", Dialect::kMeta},
     {"vision_encoder.layers.0.attn.qkv.", Dialect::kHuggingFace},
 };
 
@@ -64,6 +65,10 @@ constexpr KeyRow kGgufNames[] = {
     {"image_encoder.layer_norm_eps", "vision.attention.layer_norm_epsilon"},
     {"image_encoder.window_size", "vision.window_size"},
     {"image_encoder.global_attn_indexes", "vision.global_blocks"},
+    {"image_encoder.tiny_vit.embed_dims", "vision.tiny_vit.embedding_lengths"},
+    {"image_encoder.tiny_vit.depths", "vision.tiny_vit.block_counts"},
+    {"image_encoder.tiny_vit.num_heads", "vision.tiny_vit.head_counts"},
+    {"image_encoder.tiny_vit.window_sizes", "vision.tiny_vit.window_sizes"},
 };
 
 // Other spellings of Meta's names.

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,38 @@
 #include "layers/release.h"
 
 namespace sam_rlx::sam {
+
+// A trunk of convolutions, and then of attention in windows, whose map gets coarser.
+// Upstream: mobile_sam/modeling/tiny_vit_sam.py, TinyViT.
+struct TinyViTConfig {
+  std::int64_t patch_kernel = 3;  // of the two first convolutions: 3 with stride 2, or 1
+  std::vector<std::int64_t> embed_dims, depths, num_heads, window_sizes;  // one a layer
+  std::int64_t mlp_ratio = 4;
+  std::int64_t mbconv_expand_ratio = 4;
+  std::int64_t local_conv_size = 3;
+
+  template <class V>
+  void fields(V& v) {
+    v("patch_kernel", patch_kernel, 1, 3);
+    v("embed_dims", embed_dims, 1, kMaxConfigSize);
+    v("depths", depths, 1, 1024);
+    v("num_heads", num_heads, 1, kMaxConfigSize);
+    v("window_sizes", window_sizes, 1, 4096);
+    v("mlp_ratio", mlp_ratio, 1, 1024);
+    v("mbconv_expand_ratio", mbconv_expand_ratio, 1, 1024);
+    v("local_conv_size", local_conv_size, 1, 15);
+  }
+
+  std::int64_t num_layers() const { return static_cast<std::int64_t>(embed_dims.size()); }
+  // By how much a side gets smaller in the first convolutions together, behind a layer, and in all.
+  std::int64_t patch_stride() const { return patch_kernel == 3 ? 4 : 1; }
+  std::int64_t merge_stride(std::int64_t layer) const;
+  std::int64_t stride() const;
+  // Whether the lists are as long as each other, and sizes divide each other.
+  bool fits() const;
+
+  bool operator==(const TinyViTConfig&) const = default;
+};
 
 // Upstream: segment_anything/modeling/image_encoder.py, ImageEncoderViT.
 struct ImageEncoderConfig {
@@ -26,18 +59,23 @@ struct ImageEncoderConfig {
   std::int64_t out_chans = 256;
   std::int64_t window_size = 14;
   std::vector<std::int64_t> global_attn_indexes = {};
+  // Instead of widths, heads, windows and tables of one size. patch_size is then what its strides
+  // multiply to.
+  std::optional<TinyViTConfig> tiny_vit = {};
 
   template <class V>
   void fields(V& v) {
     v("img_size", img_size, 1, 4096);
-    v("table_size", table_size, 1, kMaxConfigSize, kHasDefault | kNotInFolder);
     v("patch_size", patch_size, 1, kMaxConfigSize);
     v("in_chans", in_chans, 1, kMaxConfigSize, kHasDefault);
+    v("out_chans", out_chans, 1, kMaxConfigSize);
+    v("tiny_vit", tiny_vit);
+    if (tiny_vit) return;
+    v("table_size", table_size, 1, kMaxConfigSize, kHasDefault | kNotInFolder);
     v("embed_dim", embed_dim, 1, kMaxConfigSize);
     v("depth", depth, 1, 1024);
     v("num_heads", num_heads, 1, kMaxConfigSize);
     v("mlp_dim", mlp_dim, 1, kMaxConfigSize, kHasDefault);  // files have upstream's mlp_ratio
-    v("out_chans", out_chans, 1, kMaxConfigSize);
     v("window_size", window_size, 1, kMaxConfigSize);
     v("global_attn_indexes", global_attn_indexes, 0, kMaxConfigSize);
     v.told("layer_norm_eps", 1e-6);
@@ -129,7 +167,7 @@ struct SamConfig {
   void set_image_size(std::int64_t size);
 
   // Patterns of names that checkpoints have and the network has not.
-  static std::vector<std::string_view> ignored_keys() { return {}; }
+  std::vector<std::string_view> ignored_keys() const;
 
   // Layers that another precision than float32 holds in its format.
   static LayerSet reduced_layers();
@@ -137,7 +175,7 @@ struct SamConfig {
   static std::span<const std::string_view> packed_layers();
 };
 
-// Upstream: segment_anything/build_sam.py.
+// Upstream: segment_anything/build_sam.py, and mobile_sam/build_sam.py.
 std::span<const SizedRelease<ImageEncoderConfig>> releases();
 
 }  // namespace sam_rlx::sam

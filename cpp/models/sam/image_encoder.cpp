@@ -97,11 +97,11 @@ void Block::forward_(Context& ctx, View x) const {
 
 // ---------------------------------------------------------------- Neck
 
-Neck::Neck(const ImageEncoderConfig& config)
-    : conv1(config.embed_dim, config.out_chans, kConv1x1, false),
-      norm1(config.out_chans, 1e-6F),
-      conv2(config.out_chans, config.out_chans, kConv3x3, false),
-      norm2(config.out_chans, 1e-6F) {}
+Neck::Neck(std::int64_t in_chans, std::int64_t out_chans)
+    : conv1(in_chans, out_chans, kConv1x1, false),
+      norm1(out_chans, 1e-6F),
+      conv2(out_chans, out_chans, kConv3x3, false),
+      norm2(out_chans, 1e-6F) {}
 
 void Neck::visit(ParamVisitor& v) {
   v("0", conv1);
@@ -121,7 +121,8 @@ void Neck::forward(Context& ctx, ConstView x, View out) const {
 
 // ---------------------------------------------------------------- ImageEncoderViT
 
-ImageEncoderViT::ImageEncoderViT(const ImageEncoderConfig& sizes) : config(sizes), neck(sizes) {
+ImageEncoderViT::ImageEncoderViT(const ImageEncoderConfig& sizes)
+    : config(sizes), neck(sizes.embed_dim, sizes.out_chans) {
   patch_embed.proj = Conv2d(config.in_chans, config.embed_dim, conv_patches(config.patch_size));
   for (std::int64_t i = 0; i < config.depth; ++i) blocks.emplace_back(config, config.is_global(i));
 }

@@ -54,7 +54,7 @@ struct Neck {
   std::string path;
 
   Neck() = default;
-  explicit Neck(const ImageEncoderConfig& config);
+  Neck(std::int64_t in_chans, std::int64_t out_chans);
   void visit(ParamVisitor& v);
   void forward(Context& ctx, ConstView x, View out) const;  // (B, H, W, C) -> (B, H, W, out_chans)
 };

@@ -1,34 +1,44 @@
 #pragma once
 
+#include <variant>
+
 #include "models/sam/config.h"
 #include "models/sam/image_encoder.h"
 #include "models/sam/mask_decoder.h"
 #include "models/sam/prompt_encoder.h"
+#include "models/sam/tiny_vit.h"
 
 namespace sam_rlx::sam {
+
+using Trunk = std::variant<ImageEncoderViT, TinyViT>;
+
+inline Trunk make_trunk(const ImageEncoderConfig& sizes) {
+  if (sizes.tiny_vit) return TinyViT(sizes);
+  return ImageEncoderViT(sizes);
+}
 
 // Upstream: segment_anything/modeling/sam.py, Sam.
 struct Sam {
   SamConfig config;
-  ImageEncoderViT image_encoder;
+  Trunk image_encoder;
   PromptEncoder prompt_encoder;
   MaskDecoder mask_decoder;
 
   explicit Sam(const SamConfig& sizes)
       : config(sizes),
-        image_encoder(sizes.image_encoder),
+        image_encoder(make_trunk(sizes.image_encoder)),
         prompt_encoder(sizes.prompt_encoder),
         mask_decoder(sizes.mask_decoder) {}
 
   void visit(ParamVisitor& v) {
-    v("image_encoder", image_encoder);
+    std::visit([&](auto& trunk) { v("image_encoder", trunk); }, image_encoder);
     v("prompt_encoder", prompt_encoder);
     v("mask_decoder", mask_decoder);
   }
 
   // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, C).
   View forward_image(Context& ctx, ConstView image) const {
-    return image_encoder.forward(ctx, image);
+    return std::visit([&](const auto& trunk) { return trunk.forward(ctx, image); }, image_encoder);
   }
 
   // Image embedding (g, g, C) -> what prompts without a mask share.

@@ -26,6 +26,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "torch": ("parity",),
     "torchvision": ("parity",),
     "segment-anything": ("parity",),
+    "mobilesam-mirror": ("parity",),
     "rf-sam-2": ("parity",),
     "sam3": ("parity",),
     "open_clip_torch": ("parity",),

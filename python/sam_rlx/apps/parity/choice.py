@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 from sam_rlx import _core
 from sam_rlx._internal.weights.sources import find_checkpoint
 from sam_rlx.apps.parity import references, transformers_references
-from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.model import Model
 
 Choice = Literal["auto", "meta", "transformers"]
 _META = {"sam": "segment_anything", "sam2": "sam2", "sam3": "sam3"}
@@ -25,6 +26,16 @@ def kind_of(family: str, choice: str) -> Any:
         choice = "transformers" if alone else "meta"
     kinds = references if choice == "meta" else transformers_references
     return kinds.REFERENCES[family]
+
+
+def reference_of(model: Model, choice: str) -> Any:
+    """Return the class for a model: that of its family, or of its trunk."""
+    kind = kind_of(model.family, choice)
+    if not (model.family == "sam" and model.config["image_encoder"]["tiny_vit"]):
+        return kind
+    if choice == "transformers":
+        raise UnsupportedError("reference: expected 'meta' for MobileSAM, found 'transformers'")
+    return references.MobileSamReference
 
 
 def stages_of(checkpoint: str | os.PathLike[str], choice: str = "auto") -> tuple[str, ...]:

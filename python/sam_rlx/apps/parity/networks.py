@@ -55,21 +55,59 @@ def load_weights(torch: Any, network: Any, weights: Weights, source: str) -> Any
 def sam(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
     """Build `Sam`. Returns the package and the network."""
     package = packages.segment_anything()
+    encoder = model.config["image_encoder"]
+    names = ["img_size", "patch_size", "embed_dim", "depth", "num_heads", "out_chans"]
+    names += ["window_size", "global_attn_indexes"]
+    trunk = package.modeling.ImageEncoderViT(
+        **{name: encoder[name] for name in names},
+        mlp_ratio=encoder["mlp_dim"] / encoder["embed_dim"],
+        norm_layer=functools.partial(package.torch.nn.LayerNorm, eps=1e-6),
+        qkv_bias=True,
+        use_rel_pos=True,
+    )
+    return package, _sam(package, trunk, model, weights)
+
+
+# Of the embedding: MobileSAM's code writes it down.
+_MOBILE_SAM_GRID = 64
+
+
+def mobile_sam(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
+    """Build `Sam` with TinyViT. Returns the package and the network."""
+    package = packages.mobile_sam()
+    encoder = model.config["image_encoder"]
+    sizes, side = encoder["tiny_vit"], encoder["img_size"]
+    if side // encoder["patch_size"] != _MOBILE_SAM_GRID or encoder["out_chans"] != 256:
+        raise UnsupportedError(
+            f"the reference mobilesam-mirror: expected an embedding of {_MOBILE_SAM_GRID} x "
+            f"{_MOBILE_SAM_GRID} positions of 256 numbers, which its code has fixed, found a side "
+            f"of {side} and {encoder['out_chans']} numbers"
+        )
+    names = ["embed_dims", "depths", "num_heads", "window_sizes", "mlp_ratio"]
+    names += ["mbconv_expand_ratio", "local_conv_size"]
+    trunk = package.tiny_vit.TinyViT(
+        img_size=16 * _MOBILE_SAM_GRID,
+        num_classes=0,
+        drop_path_rate=0.0,
+        **{name: sizes[name] for name in names},
+    )
+    del trunk.norm_head, trunk.head
+    trunk.img_size = side
+    if sizes["patch_kernel"] == 1:  # LiteMedSAM, whose first convolutions keep the side
+        width = sizes["embed_dims"][0]
+        for i, (n_in, n_out) in ((0, (3, width // 2)), (2, (width // 2, width))):
+            trunk.patch_embed.seq[i] = package.tiny_vit.Conv2d_BN(n_in, n_out)
+    return package, _sam(package, trunk, model, weights)
+
+
+def _sam(package: SimpleNamespace, trunk: Any, model: Model, weights: Weights) -> Any:
     torch, modeling = package.torch, package.modeling
     encoder, prompt, decoder = (
         model.config[key] for key in ("image_encoder", "prompt_encoder", "mask_decoder")
     )
     grid = encoder["img_size"] // encoder["patch_size"]
-    names = ["img_size", "patch_size", "embed_dim", "depth", "num_heads", "out_chans"]
-    names += ["window_size", "global_attn_indexes"]
     network = modeling.Sam(
-        modeling.ImageEncoderViT(
-            **{name: encoder[name] for name in names},
-            mlp_ratio=encoder["mlp_dim"] / encoder["embed_dim"],
-            norm_layer=functools.partial(torch.nn.LayerNorm, eps=1e-6),
-            qkv_bias=True,
-            use_rel_pos=True,
-        ),
+        trunk,
         modeling.PromptEncoder(
             embed_dim=prompt["embed_dim"],
             image_embedding_size=(grid, grid),
@@ -86,7 +124,7 @@ def sam(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
         pixel_mean=list(model.config["pixel_mean"]),
         pixel_std=list(model.config["pixel_std"]),
     )
-    return package, load_weights(torch, network, weights, model.source)
+    return load_weights(torch, network, weights, model.source)
 
 
 def _two_way(kind: Any, config: Config) -> Any:

@@ -83,6 +83,18 @@ def segment_anything() -> SimpleNamespace:
     )
 
 
+def mobile_sam() -> SimpleNamespace:
+    """Import MobileSAM: modules `package`, `modeling` and `tiny_vit`."""
+    return _import(
+        "mobilesam-mirror",
+        {
+            "package": "mobile_sam",
+            "modeling": "mobile_sam.modeling",
+            "tiny_vit": "mobile_sam.modeling.tiny_vit_sam",
+        },
+    )
+
+
 def sam2() -> SimpleNamespace:
     """Import Meta's SAM 2: the modules that its networks and predictors stand in."""
     prefix = "sam2.modeling"

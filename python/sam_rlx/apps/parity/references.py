@@ -1,6 +1,6 @@
 """Meta's packages on the networks of a checkpoint: one class for each family."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -136,8 +136,10 @@ class SamReference(Reference):
     # Ours adds the table of positions in the pass that makes the patches.
     before: ClassVar = {"image_encoder.patch_embed": "image_encoder.blocks.0"}
 
+    build: ClassVar[Callable[..., tuple[Any, Any]]] = staticmethod(networks.sam)
+
     def __init__(self, model: Model, weights: networks.Weights) -> None:
-        super().__init__(*networks.sam(model, weights))
+        super().__init__(*self.build(model, weights))
         self.mask_side = model.mask_side
         self._predictor: Any = None
 
@@ -162,6 +164,14 @@ class SamReference(Reference):
     def generator(self) -> Any:
         """Return the generator of everything mode."""
         return self.package.package.SamAutomaticMaskGenerator(self.network, **EVERYTHING)
+
+
+class MobileSamReference(SamReference):
+    """mobilesam-mirror, which is MobileSAM's repository."""
+
+    name = "mobilesam-mirror"
+    before: ClassVar = {}
+    build = staticmethod(networks.mobile_sam)
 
 
 class Sam2Reference(Reference):

@@ -14,6 +14,7 @@ from sam_rlx.compat.segment_anything.build_sam import (
     build_sam_vit_b,
     build_sam_vit_h,
     build_sam_vit_l,
+    build_sam_vit_t,
     sam_model_registry,
 )
 from sam_rlx.compat.segment_anything.predictor import SamPredictor
@@ -26,6 +27,7 @@ __all__ = [
     "build_sam_vit_b",
     "build_sam_vit_h",
     "build_sam_vit_l",
+    "build_sam_vit_t",
     "sam_model_registry",
 ]
 

@@ -36,6 +36,7 @@ _BUILDERS = {
 build_sam = build_sam_vit_h = _BUILDERS["vit_h"]
 build_sam_vit_l = _BUILDERS["vit_l"]
 build_sam_vit_b = _BUILDERS["vit_b"]
+build_sam_vit_t = _BUILDERS["vit_t"]  # of mobile_sam, which has all else of segment_anything
 
 sam_model_registry: dict[str, Callable[..., Sam]] = {
     "default": build_sam,

@@ -10,7 +10,7 @@ from sam_rlx._internal.weights.gguf.file import FORMATS
 # and tokens of prompts and queries, and heads whose few numbers decide about a whole mask.
 _EXACT = re.compile(
     r"""
-    rel_pos_[hw]$ | pos_embed | positional | tpos_enc$ | boxRPB_embed
+    rel_pos_[hw]$ | attention_biases$ | pos_embed | positional | tpos_enc$ | boxRPB_embed
     | point_embeddings | not_a_point_embed | no_mask_embed | label_embed | cls_embed
     | iou_token | mask_tokens | obj_score_token | presence_token | query_embed
     | reference_points | bbox_embed | iou_prediction_head | pred_obj_score_head
