@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
+from sam_rlx import io
 from sam_rlx.apps import cli
 from sam_rlx.apps.cli import demo
 from support import HANG_SECONDS
@@ -84,6 +85,24 @@ def test_several_boxes_are_several_objects(
     assert code == 0
     assert len(json.loads(out)["annotations"]) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["photo.png"]
+
+
+def test_holes_and_islands_are_cleaned_as_in_python(
+    run: Callable[..., tuple], tiny_checkpoint: Path, photo: Path, tmp_path: Path
+) -> None:
+    npz = tmp_path / "masks.npz"
+    words = ["segment", photo, *POINT, "--multimask", "--npz", npz]
+    assert run(*words, "--min-mask-region-area", 400)[0] == 0
+    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(tiny_checkpoint))
+    predictor.set_image(io.read_image(photo))
+    prompts = {"point_coords": [[300, 200]], "point_labels": [1]}
+    cleaned = predictor.predict(**prompts, min_mask_region_area=400).masks
+    assert (cleaned != predictor.predict(**prompts).masks).any()
+    with np.load(npz) as arrays:
+        np.testing.assert_array_equal(arrays["masks"], cleaned)
+    for command in ("segment", "track", "everything"):
+        with pytest.raises(SystemExit):
+            cli.main([command, "a.png", *POINT, "--min-mask-region-area", "-1"])
 
 
 def test_json_is_alone_on_stdout(run: Callable[..., tuple], photo: Path) -> None:
