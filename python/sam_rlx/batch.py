@@ -32,6 +32,7 @@ from sam_rlx._internal.progress import Progress
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.results import as_tolerance
 from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.tiling import as_tiling
 from sam_rlx._internal.weights.sources import find_adapter
 from sam_rlx.apps.batch import coco_output, parquet, plan
 from sam_rlx.apps.batch import job as jobs
@@ -126,6 +127,8 @@ def run(
     text: str | Sequence[str] | None = None,
     threshold: float = 0.5,
     options: Mapping[str, Any] | None = None,
+    tile: int | None = None,
+    overlap: int | None = None,
     masks: bool | None = None,
     engine: Literal["local", "ray"] = "local",
     workers: int | None = None,
@@ -171,6 +174,8 @@ def run(
         Score, 0 to 1, above which instances of texts are kept.
     options : mapping, optional
         Arguments of `MaskGenerator` for everything mode, by name.
+    tile, overlap : int, optional
+        Images in tiles, as for `MaskGenerator.generate`: memory holds a tile. Not with clips.
     masks : bool, optional
         Whether to write a PNG for each mask. Default: for lists of views only.
     engine : {"local", "ray"}
@@ -242,6 +247,7 @@ def run(
             workers=workers,
             num_threads=None if num_threads is None else as_num_threads(num_threads),
             block=None if block is None else as_integer("block", block, 1),
+            tiling=as_tiling(tile, overlap),
         )
     )
     course, failed = plan.carry_out(
