@@ -16,7 +16,7 @@ from PIL import Image
 from sam_rlx import io
 from sam_rlx.apps import cli
 from sam_rlx.apps.cli import demo
-from support import HANG_SECONDS
+from support import HANG_SECONDS, adapters
 
 POINT = ["--point", "300,200"]
 
@@ -161,6 +161,26 @@ def test_info(run: Callable[..., tuple], tiny_checkpoint: Path) -> None:
     code, out, _ = run("info", tiny_checkpoint)
     assert code == 0
     assert "image_encoder.patch_embed.proj.weight" in out
+
+
+def test_info_tells_of_an_adapter(
+    run: Callable[..., tuple],
+    tiny_checkpoint: Path,
+    tiny_weights: dict[str, np.ndarray],
+    tmp_path: Path,
+) -> None:
+    tensors, _ = adapters.for_modules(tiny_weights, ["image_encoder.blocks.0.mlp.lin1"], 4, 2.0)
+    lora = adapters.save(tmp_path / "lora", tensors)
+    code, out, _ = run("info", tiny_checkpoint, "--lora", lora)
+    assert code == 0
+    assert f"merged with the adapter {lora}" in out
+    assert json.loads(run("info", tiny_checkpoint, "--lora", lora, "--json")[1])["model"]["lora"]
+    renamed = {name.replace("blocks.0", "blocks.77"): value for name, value in tensors.items()}
+    other = adapters.save(tmp_path / "other", renamed)
+    code, out, _ = run("info", tiny_checkpoint, "--lora", other)
+    assert code == 0
+    assert "blocks.77" in out.partition("it does not load:")[2]
+    assert run("info", "--lora", lora)[0] == 2
 
 
 @pytest.mark.parametrize(
