@@ -27,6 +27,7 @@ from sam_rlx._internal.arrays.checks import (
     as_texts,
 )
 from sam_rlx._internal.files.hints import is_url
+from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress
 from sam_rlx._internal.public import public_names
@@ -327,11 +328,16 @@ def result(row: Mapping[str, Any], frame: int = 0) -> Objects:
         raise InvalidArgumentError(f"row: expected one of read, with masks, found {shown(row)}")
     size = (row["height"], row["width"])
     entries = [entry for entry in row["masks"] if entry["frame"] == number]
-    counts = (_core.rle_from_string(entry["counts"].encode("ascii")) for entry in entries)
     return Objects(
-        (_core.rle_decode(runs, size) for runs in counts),
-        names=[entry["object"] for entry in entries],
-        scores=[entry["score"] for entry in entries],
+        [
+            Instance(
+                _core.rle_from_string(entry["counts"].encode("ascii")),
+                size,
+                name=entry["object"],
+                score=entry["score"],
+            )
+            for entry in entries
+        ],
         size=size,
     )
 

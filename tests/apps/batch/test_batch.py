@@ -146,6 +146,33 @@ def test_a_batch_of_before_there_were_tiles_goes_on(
     assert batch.run(image, out, **given).done_before == 1
 
 
+def test_the_result_of_a_row(folder: Path, tmp_path: Path, tiny_checkpoint: Path) -> None:
+    image = sorted(folder.glob("image-*.png"))[0]
+    boxes = [[5, 5, 30, 20], [8, 6, 25, 31]]
+    batch.run(image, tmp_path / "out", model=tiny_checkpoint, workers=1, boxes=boxes)
+    [row] = batch.read(tmp_path / "out")
+    found = batch.result(row)
+    assert len(found) == len(row["masks"]) == 2
+    assert found.size == (row["height"], row["width"])
+    document = found.to_coco(row["path"])
+    names = {entry["id"]: entry["name"] for entry in document["categories"]}
+    for entry, given in zip(document["annotations"], row["masks"], strict=True):
+        assert entry["segmentation"]["counts"] == given["counts"]
+        assert (entry["area"], entry["bbox"]) == (given["area"], given["bbox"])
+        assert entry["score"] == given["score"]
+        assert names[entry["category_id"]] == given["object"]
+    np.testing.assert_array_equal(found.label_image() > 0, _mask(row, row["masks"][0])
+                                  | _mask(row, row["masks"][1]))  # fmt: skip
+    assert len(batch.result(row, frame=1)) == 0
+    assert batch.result({**row, "masks": []}).label_image().shape == found.size
+    failed = {**row, "height": None, "masks": [], "error": "expected an image"}
+    for wrong in (failed, 3, None):
+        with pytest.raises(errors.InvalidArgumentError, match="row: expected one of read"):
+            batch.result(wrong)
+    with pytest.raises(errors.InvalidArgumentError, match="frame: expected"):
+        batch.result(row, frame=-1)
+
+
 def test_a_second_run_does_nothing_and_another_job_is_refused(
     folder: Path, tmp_path: Path, tiny_checkpoint: Path, sam2_checkpoint: Path
 ) -> None:
