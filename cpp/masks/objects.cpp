@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "masks/components.h"
 #include "masks/spans.h"
 
 namespace sam_rlx {
@@ -12,8 +13,8 @@ namespace {
 struct FilledMask {
   Spans spans;
   PixelRegion box;
-  std::int64_t area = 0;    // with the holes
-  std::int64_t pixels = 0;  // without them
+  std::int64_t area = 0;   // with the holes
+  std::int64_t clean = 0;  // pixels without holes; those beside the largest component negative
 };
 
 double ratio(std::int64_t part, std::int64_t all) {
@@ -22,8 +23,12 @@ double ratio(std::int64_t part, std::int64_t all) {
 
 FilledMask filled(const Rle& mask) {
   const Spans spans = spans_of(mask);
-  FilledMask result{without_holes(spans), span_region(spans), 0, span_area(spans)};
+  FilledMask result{without_holes(spans), span_region(spans)};
   result.area = span_area(result.spans);
+  const std::vector<std::int64_t> parts = find_components(mask, true).areas;
+  if (!parts.empty()) {
+    result.clean = 2 * *std::max_element(parts.begin(), parts.end()) - span_area(spans);
+  }
   return result;
 }
 
@@ -90,7 +95,7 @@ std::vector<std::int64_t> keep_objects(const std::vector<Rle>& given) {
     std::size_t object = *turn;
     for (const Inside& each : inside) {
       gone[each.index] = 1;
-      if (each.is_same && masks[each.index].pixels > masks[object].pixels) object = each.index;
+      if (each.is_same && masks[each.index].clean > masks[object].clean) object = each.index;
     }
     kept.push_back(static_cast<std::int64_t>(object));
   }

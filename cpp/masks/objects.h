@@ -21,7 +21,8 @@ constexpr double kGroundEdge = 0.01;  // of a side: so near to an edge of the im
 //   least two masks inside of it that are apart from each other cover kUnionCovered of it. Masks
 //   of the same object (kSameObject) do not count.
 // - Else it is an object. All masks inside of it (kPartInside) are parts of it, and go. Of masks of
-//   the same object, such as a ring and its disc, the one with the most pixels stays.
+//   the same object, such as a ring and its disc, the one with the most pixels stays. Pixels
+//   beside a mask's largest component count against it: specks are most often of other objects.
 //
 // Empty masks go. All masks have the same size.
 std::vector<std::int64_t> keep_objects(const std::vector<Rle>& masks);

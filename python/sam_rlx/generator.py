@@ -265,7 +265,8 @@ class MaskGenerator:
         the largest mask to the smallest: if at least two masks inside of it, apart from each other,
         cover 0.8 of it, it is a union of objects, and goes; else it is an object, and all masks of
         which 0.8 lie inside of it go as its parts. A ring and the disc in it are one object: of
-        masks with an IoU of 0.8 the one with the most pixels stays.
+        masks with an IoU of 0.8 the one with the most pixels stays; those beside its largest part
+        count against it.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use.
 

@@ -28,6 +28,10 @@ def judged(masks):
         ends = [(rows, edge[0], mask.shape[0]), (columns, edge[1], mask.shape[1])]
         return all(at[0] <= near and at[-1] + 1 >= side - near for at, near, side in ends)
 
+    def clean(mask):
+        parts = np.bincount(ndimage.label(mask, np.ones((3, 3)))[0][mask])
+        return 2 * parts.max() - parts.sum()
+
     order = [i for i, mask in enumerate(masks) if mask.any() and not is_ground(mask)]
     order = order or [i for i, mask in enumerate(masks) if mask.any()]
     order.sort(key=lambda i: -filled[i].sum())
@@ -50,7 +54,7 @@ def judged(masks):
         if len(apart) > 1 and covered / whole.sum() >= 0.8:
             continue
         gone.update(inside)
-        objects.append(max([index, *same], key=lambda i: masks[i].sum()))
+        objects.append(max([index, *same], key=lambda i: clean(masks[i])))
     return sorted(objects)
 
 
@@ -65,6 +69,14 @@ def test_a_ring_and_its_disc_are_one():
     assert kept([face, rim]) == [1]
     assert kept([rim, coin, face]) == [1]
     assert kept([coin, rim]) == [0]
+
+
+def test_specks_on_other_objects_count_against_a_mask():
+    coin = disc(40, 40, 20)
+    specks = [coin | disc(90, 30, radius) for radius in (2, 7)]
+    assert kept([specks[1], coin, specks[0]]) == [1]
+    assert kept([specks[1], specks[0]]) == [1]
+    assert kept([coin & ~disc(40, 40, 9), specks[0]]) == [1]  # a ring has less
 
 
 def test_unions_of_objects_go():
