@@ -240,7 +240,9 @@ def test_one_range_for_all_slices(tmp_path: Path) -> None:
 TABLE = memoryview(np.eye(2))  # has no entries
 
 
-@pytest.mark.parametrize("limits", [(1, 1), (3, 2), (0, np.nan), (0, 10**400), 5, "ab", (1, 2, 3), TABLE])
+@pytest.mark.parametrize(
+    "limits", [(1, 1), (3, 2), (0, np.nan), (0, 10**400), 5, "ab", (1, 2, 3), TABLE]
+)
 def test_ranges_that_are_none(limits: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"value_range: expected \(low, high\)"):
         open_frames(STACK, value_range=limits)
