@@ -11,7 +11,14 @@ constexpr double kPartInside = 0.8;   // of a part's pixels lie in the mask arou
 constexpr double kSameObject = 0.8;   // IoU of two masks of one object
 constexpr double kUnionCovered = 0.8;  // of a union's pixels lie in the masks that it joins
 constexpr double kApart = 0.2;        // of the smaller mask's pixels, at most, lie in the other one
+constexpr double kObjectShare = 0.2;  // of a mask's pixels, at least, are a component that may be one
 constexpr double kGroundEdge = 0.01;  // of a side: so near to an edge of the image is at the edge
+
+// The masks of an image, each without those of its components that are objects of their own: a
+// component of at least kObjectShare of the mask's pixels that is of the same object (kSameObject)
+// as another mask. What a model took for one object is then the other one, or empty. Holes count
+// as filled.
+std::vector<Rle> without_other_objects(const std::vector<Rle>& masks);
 
 // Which of the masks of an image are objects, for counting: indices, in the order of the input.
 // Masks are compared with their holes filled, so that a ring is as large as the disc in it.

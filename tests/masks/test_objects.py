@@ -79,6 +79,28 @@ def test_specks_on_other_objects_count_against_a_mask():
     assert kept([coin & ~disc(40, 40, 9), specks[0]]) == [1]  # a ring has less
 
 
+def test_a_mask_of_two_objects_loses_the_one_that_is_found_alone():
+    left, right, dot = disc(30, 40, 14), disc(80, 40, 14), disc(105, 20, 4)
+
+    def separated(*masks):
+        counts = _core.without_other_objects([_core.rle_encode(mask) for mask in masks], HW)
+        return [_core.rle_decode(each, HW) for each in counts]
+
+    joint = left | right | dot
+    found = separated(joint, left)
+    assert (found[0] == (right | dot)).all()
+    assert (found[1] == left).all()
+    # A rim is the same object as its disc; both of them leave nothing.
+    rim = right & ~disc(80, 40, 9)
+    found = separated(joint, left, rim)
+    assert not found[0].any()
+    assert (found[2] == rim).all()
+    # Small parts, parts that nobody else has, and one mask alone stay.
+    for masks in ([joint, dot], [joint, joint], [left, right], [joint], [np.zeros(HW, bool)]):
+        assert all((a == b).all() for a, b in zip(separated(*masks), masks, strict=True))
+    assert _core.without_other_objects([], HW) == []
+
+
 def test_unions_of_objects_go():
     coins = [disc(20, 20, 10), disc(45, 20, 10), disc(70, 20, 10), disc(100, 60, 12)]
     two, three = coins[0] | coins[1], coins[0] | coins[1] | coins[2]
