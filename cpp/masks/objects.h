@@ -11,7 +11,7 @@ constexpr double kPartInside = 0.8;   // of a part's pixels lie in the mask arou
 constexpr double kSameObject = 0.8;   // IoU of two masks of one object
 constexpr double kUnionCovered = 0.8;  // of a union's pixels lie in the masks that it joins
 constexpr double kApart = 0.2;        // of the smaller mask's pixels, at most, lie in the other one
-constexpr double kObjectShare = 0.2;  // of a mask's pixels, at least, are a component that may be one
+constexpr double kObjectShare = 0.2;  // of a mask's pixels are in a component that may be an object
 constexpr double kGroundEdge = 0.01;  // of a side: so near to an edge of the image is at the edge
 
 // The masks of an image, each without those of its components that are objects of their own: a
