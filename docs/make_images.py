@@ -33,7 +33,7 @@ STREET = (
 HAWK = [129, 34, 324, 269]  # a box around it on the first frame of media/hawk.mp4
 HAWK_COLOR = 3
 SHOWN = (640, 394)
-TILE, OVERLAP = 512, 128
+TILE, OVERLAP = 512, 200
 EDGE = (120, 220, 255)  # of tiles
 
 
@@ -66,11 +66,11 @@ def hawk() -> list[Image.Image]:
 
 def large_scene() -> Image.Image:
     """Return a made scene with the edges of its tiles and the masks that are found in them."""
-    scene = LargeScene(5, 8, 160, seed=5)
+    scene = LargeScene(3, 5, 260, seed=5)
     height, width = scene.shape
     generator = sam_rlx.MaskGenerator(
         sam_rlx.load_model("sam-nano"),
-        points_per_side=16,
+        points_per_side=8,
         pred_iou_thresh=0.7,
         stability_score_thresh=0.8,
         objects_only=True,

@@ -15,6 +15,7 @@
 //   mask_in_image(counts, (h, w), (y0, x0), factor, (H, W)) -> counts of the mask in an image
 //   merge_tiles([counts, ...], tile indices (N,), scores (N,), labels (N,), tiles (T, 4) xyxy,
 //     (H, W), margin) -> [MergedMask, ...]
+//   without_other_objects([counts, ...], (H, W)) -> [counts, ...]
 //   keep_objects([counts, ...], (H, W)) -> indices
 namespace sam_rlx {
 namespace {
@@ -80,6 +81,17 @@ std::vector<MergedMask> merge(const Counts& counts, const TileArrays& arrays, Pa
   return merge_tiles(masks, image);
 }
 
+py::list separated_masks(const Counts& counts, Pair size) {
+  std::vector<Rle> masks = masks_from(counts, size);
+  {
+    const GilRelease release;
+    masks = without_other_objects(masks);
+  }
+  py::list found;
+  for (const Rle& mask : masks) found.append(counts_array(mask));
+  return found;
+}
+
 py::array_t<std::int64_t> kept_objects(const Counts& counts, Pair size) {
   const std::vector<Rle> masks = masks_from(counts, size);
   std::vector<std::int64_t> kept;
@@ -112,6 +124,7 @@ void register_tiles(py::module_& m) {
       },
       py::arg("counts"), py::arg("tile"), py::arg("scores"), py::arg("labels"), py::arg("tiles"),
       py::arg("size"), py::arg("margin"));
+  m.def("without_other_objects", separated_masks, py::arg("counts"), py::arg("size"));
   m.def("keep_objects", kept_objects, py::arg("counts"), py::arg("size"));
 }
 

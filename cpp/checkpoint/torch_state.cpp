@@ -118,9 +118,14 @@ std::vector<std::int64_t> parse_sizes(const PickleValue& tuple, const std::strin
   return sizes;
 }
 
-// Checks that every element of the view lies in the storage, without any overflow.
+// Elements that the tensors of a file may have more than their storages: an axis of stride 0, as
+// of x.expand(...), repeats what is stored.
+constexpr std::int64_t kMaxRepeated = std::int64_t{1} << 26;
+
+// Checks that every element of the view lies in the storage, without any overflow, and takes the
+// repeated elements from those that are still allowed.
 void check_view(const TensorEntry& entry, std::int64_t offset, std::int64_t storage_numel,
-                const std::string& where) {
+                std::int64_t& repeatable, const std::string& where) {
   const auto refuse = [&] {
     fail<CheckpointError>(where,
                           "a view of the storage's " + std::to_string(storage_numel) + " elements",
@@ -128,16 +133,28 @@ void check_view(const TensorEntry& entry, std::int64_t offset, std::int64_t stor
                               ", strides " + dims_text(entry.strides));
   };
   if (entry.dims.size() != entry.strides.size() || offset < 0 || offset > storage_numel) refuse();
-  std::int64_t numel = 1;
+  std::int64_t numel = 1, stored = 1;  // stored: without axes that repeat
   bool empty = false;
-  for (const std::int64_t size : entry.dims) {
+  for (std::size_t axis = 0; axis < entry.dims.size(); ++axis) {
+    const std::int64_t size = entry.dims[axis];
     empty = empty || size == 0;
     if (size == 0) continue;
     if (numel > std::numeric_limits<std::int64_t>::max() / size) refuse();
     numel *= size;
+    if (entry.strides[axis] != 0) stored *= size;
   }
   if (empty) return;
-  if (numel > storage_numel) refuse();
+  if (stored > storage_numel) refuse();
+  if (numel > storage_numel) {
+    if (numel - storage_numel > repeatable) {
+      fail<CheckpointError>(where,
+                            "tensors that repeat at most " + std::to_string(kMaxRepeated) +
+                                " elements in all",
+                            "shape " + dims_text(entry.dims) + ", strides " +
+                                dims_text(entry.strides));
+    }
+    repeatable -= numel - storage_numel;
+  }
   std::int64_t room = storage_numel - offset - 1;  // elements behind the first
   if (room < 0) refuse();
   for (std::size_t axis = 0; axis < entry.dims.size(); ++axis) {
@@ -201,7 +218,7 @@ DType dtype_argument(const PickleValue& arguments, std::size_t index, const std:
 }
 
 TensorEntry parse_tensor(std::string_view name, const TensorCall& call, const std::string& where,
-                         const StorageLookup& find_storage) {
+                         const StorageLookup& find_storage, std::int64_t& repeatable) {
   const PickleValue& arguments = *call.arguments;
   const TorchStorage storage =
       parse_storage(argument(arguments, 0, Kind::kPersistent, where), where);
@@ -214,7 +231,8 @@ TensorEntry parse_tensor(std::string_view name, const TensorCall& call, const st
   entry.dims = parse_sizes(argument(arguments, 2, Kind::kTuple, where), where);
   entry.strides = parse_sizes(argument(arguments, 3, Kind::kTuple, where), where);
   const std::int64_t bytes = dtype_bytes(entry.dtype);
-  check_view(entry, offset, storage.numel * dtype_bytes(storage.dtype) / bytes, where);
+  const std::int64_t numel = storage.numel * dtype_bytes(storage.dtype) / bytes;
+  check_view(entry, offset, numel, repeatable, where);
   entry.data = find_storage(storage).data() + offset * bytes;
   const PickleValue* const negative =
       bits < arguments.items.size() ? arguments.items[bits]->find("neg") : nullptr;
@@ -281,6 +299,7 @@ void refuse_module(const PickleValue& root, const std::string& where) {
 }
 
 void read_items(const PickleValue& dict, const StorageLookup& find_storage, StateDict& out) {
+  std::int64_t repeatable = kMaxRepeated;
   for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const PickleValue& key = *dict.items[i];
     const TensorCall call = tensor_call(*dict.items[i + 1]);
@@ -290,7 +309,8 @@ void read_items(const PickleValue& dict, const StorageLookup& find_storage, Stat
       out.skip(key.text, skip_reason(*dict.items[i + 1]));
     } else {
       out.add_or_skip(
-          parse_tensor(key.text, call, out.source + ": " + printable(key.text), find_storage));
+          parse_tensor(key.text, call, out.source + ": " + printable(key.text), find_storage,
+                       repeatable));
     }
   }
 }

@@ -171,12 +171,18 @@ std::string choose_checkpoint(const std::vector<std::string>& names,
   const auto& [path, folder] = *folders.begin();
   if (!question.prefer.empty()) return path + choose_preferred(folder, question);
   if (folder.is_adapter) refuse_adapter(question);
-  const Names found = folder.candidates();
+  Names found = folder.candidates();
   if (found.empty()) {
     fail<UnsupportedError>(
         question.where, "one file or shards with an index",
         "a distributed checkpoint (.distcp): write it as one file with python -m "
         "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE");
+  }
+  if (found.size() > 1 && question.is_other) {
+    Names models;
+    std::copy_if(found.begin(), found.end(), std::back_inserter(models),
+                 [&](const std::string& name) { return !question.is_other(path + name); });
+    if (!models.empty()) found = models;
   }
   if (found.size() > 1) fail_to_choose(question, list_names(found));
   return path + found.front();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,8 @@ struct CheckpointQuestion {
   std::string_view argument = {};   // of load_model, that names one of several
   std::string_view prefer = {};     // part of the name, in small or capital letters
   std::string adapter_base = {};    // the model that an adapter was trained for, if it is known
+  // Whether a file holds something else than a model; asked where several names are left.
+  std::function<bool(const std::string&)> is_other = {};
 };
 
 // Which of the files of a folder or a repository is the checkpoint, by their names alone: paths

@@ -181,6 +181,19 @@ std::vector<std::string> files_of(const fs::path& folder, int depth) {
   return names;
 }
 
+// Whether a file holds an embedding or a session of this library, which lie beside checkpoints.
+bool is_saved_state(const fs::path& path) {
+  if (path.extension() != ".safetensors") return false;
+  try {
+    const MappedFile file(path);
+    const StateDict found = read_safetensors(file.bytes(), utf8_of(path));
+    const auto format = found.metadata.find("format");
+    return format != found.metadata.end() && format->second.starts_with("sam_rlx.");
+  } catch (const CheckpointError&) {  // damaged: who loads it is told
+    return false;
+  }
+}
+
 // The model that the adapter of a folder was trained for; empty without one.
 std::string base_of_adapter(const fs::path& folder) {
   const fs::path path = folder / kAdapterFile;
@@ -250,7 +263,10 @@ fs::path resolve_checkpoint(const fs::path& source, std::string_view prefer) {
       choose_checkpoint(names, {.where = printable(utf8_of(source)),
                                 .argument = "prefer=",
                                 .prefer = prefer,
-                                .adapter_base = base_of_adapter(source)});
+                                .adapter_base = base_of_adapter(source),
+                                .is_other = [&](const std::string& name) {
+                                  return is_saved_state(source / path_of(name));
+                                }});
   return source / path_of(chosen);
 }
 

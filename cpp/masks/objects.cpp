@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "masks/components.h"
 #include "masks/spans.h"
 
 namespace sam_rlx {
@@ -12,8 +13,8 @@ namespace {
 struct FilledMask {
   Spans spans;
   PixelRegion box;
-  std::int64_t area = 0;    // with the holes
-  std::int64_t pixels = 0;  // without them
+  std::int64_t area = 0;   // with the holes
+  std::int64_t clean = 0;  // pixels without holes; those beside the largest component negative
 };
 
 double ratio(std::int64_t part, std::int64_t all) {
@@ -22,8 +23,12 @@ double ratio(std::int64_t part, std::int64_t all) {
 
 FilledMask filled(const Rle& mask) {
   const Spans spans = spans_of(mask);
-  FilledMask result{without_holes(spans), span_region(spans), 0, span_area(spans)};
+  FilledMask result{without_holes(spans), span_region(spans)};
   result.area = span_area(result.spans);
+  const std::vector<std::int64_t> parts = find_components(mask, true).areas;
+  if (!parts.empty()) {
+    result.clean = 2 * *std::max_element(parts.begin(), parts.end()) - span_area(spans);
+  }
   return result;
 }
 
@@ -58,7 +63,55 @@ bool is_union(const FilledMask& mask, const std::vector<Inside>& inside,
   return apart.size() > 1 && ratio(covered, mask.area) >= kUnionCovered;
 }
 
+// Whether two masks are of the same object.
+bool are_same(const FilledMask& a, const FilledMask& b) {
+  if (common_region(a.box, b.box).is_empty()) return false;
+  const std::int64_t shared = shared_area(a.spans, b.spans);
+  return shared > 0 && ratio(shared, a.area + b.area - shared) >= kSameObject;
+}
+
+// The pixels of some components of a mask.
+Spans spans_with(const Components& parts, const std::vector<char>& wanted) {
+  Spans spans;
+  for (const Segment& segment : parts.segments) {
+    if (wanted[static_cast<std::size_t>(segment.label)] == 0) continue;
+    spans.push_back({segment.x, segment.y0, segment.y1 + 1});
+  }
+  return spans;
+}
+
 }  // namespace
+
+std::vector<Rle> without_other_objects(const std::vector<Rle>& given) {
+  std::vector<FilledMask> masks;
+  for (const Rle& mask : given) masks.push_back(filled(mask));
+  std::vector<Rle> result = given;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const Components parts = find_components(given[i], true);
+    const std::int64_t pixels = span_area(spans_of(given[i]));
+    std::vector<std::size_t> large;
+    for (std::size_t part = 0; part < parts.areas.size(); ++part) {
+      if (ratio(parts.areas[part], pixels) >= kObjectShare) large.push_back(part);
+    }
+    if (large.size() < 2) continue;
+    std::vector<char> stays(parts.areas.size(), 1);
+    std::size_t left = large.size();
+    for (const std::size_t part : large) {
+      std::vector<char> alone(parts.areas.size(), 0);
+      alone[part] = 1;
+      const Spans spans = spans_with(parts, alone);
+      const FilledMask component = filled(rle_of(spans, given[i].height, given[i].width));
+      for (std::size_t j = 0; j < masks.size() && stays[part] != 0; ++j) {
+        if (j != i && are_same(component, masks[j])) stays[part] = 0;
+      }
+      if (stays[part] == 0) --left;
+    }
+    if (left == large.size()) continue;
+    const Spans rest = left == 0 ? Spans{} : spans_with(parts, stays);
+    result[i] = rle_of(rest, given[i].height, given[i].width);
+  }
+  return result;
+}
 
 std::vector<std::int64_t> keep_objects(const std::vector<Rle>& given) {
   std::vector<FilledMask> masks;
@@ -90,7 +143,7 @@ std::vector<std::int64_t> keep_objects(const std::vector<Rle>& given) {
     std::size_t object = *turn;
     for (const Inside& each : inside) {
       gone[each.index] = 1;
-      if (each.is_same && masks[each.index].pixels > masks[object].pixels) object = each.index;
+      if (each.is_same && masks[each.index].clean > masks[object].clean) object = each.index;
     }
     kept.push_back(static_cast<std::int64_t>(object));
   }

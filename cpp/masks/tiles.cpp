@@ -51,14 +51,15 @@ bool is_seen_better(const Piece& piece, std::int64_t tile, const TiledImage& ima
   });
 }
 
-// The masks of each object as a set.
-DisjointSets join_across_seams(const std::vector<TileMask>& masks, const std::vector<Piece>& pieces,
-                             const TiledImage& image) {
+// For each mask those of other tiles that are of one object with it.
+std::vector<std::vector<std::size_t>> same_objects(const std::vector<TileMask>& masks,
+                                                   const std::vector<Piece>& pieces,
+                                                   const TiledImage& image) {
   std::vector<std::vector<std::size_t>> of_tile(image.tiles.size());
   for (std::size_t i = 0; i < masks.size(); ++i) {
     of_tile[static_cast<std::size_t>(masks[i].tile)].push_back(i);
   }
-  DisjointSets objects(masks.size());
+  std::vector<std::vector<std::size_t>> same(masks.size());
   for (std::size_t s = 0; s < of_tile.size(); ++s) {
     for (std::size_t t = s + 1; t < of_tile.size() && !of_tile[s].empty(); ++t) {
       const PixelRegion overlap = common_region(image.tiles[s], image.tiles[t]);
@@ -66,48 +67,73 @@ DisjointSets join_across_seams(const std::vector<TileMask>& masks, const std::ve
       for (const std::size_t a : of_tile[s]) {
         if (common_region(pieces[a].box, overlap).is_empty()) continue;
         for (const std::size_t b : of_tile[t]) {
-          const bool same = masks[a].label == masks[b].label &&
-                            seam_iou(pieces[a], pieces[b], overlap) >= kSeamIou;
-          if (same) objects.join(a, b);
+          if (masks[a].label == masks[b].label &&
+              seam_iou(pieces[a], pieces[b], overlap) >= kSeamIou) {
+            same[a].push_back(b);
+            same[b].push_back(a);
+          }
         }
       }
     }
   }
-  return objects;
+  return same;
+}
+
+// Which masks go because a whole one stands for them.
+std::vector<char> replaced_by_whole(const std::vector<Piece>& pieces,
+                                    const std::vector<std::vector<std::size_t>>& same,
+                                    const std::vector<std::size_t>& by_score) {
+  std::vector<char> gone(pieces.size(), 0);
+  for (const std::size_t i : by_score) {
+    if (pieces[i].cut.any()) continue;
+    const bool stays = gone[i] == 0;
+    for (const std::size_t other : same[i]) {
+      if (stays || pieces[other].cut.any()) gone[other] = 1;
+    }
+  }
+  return gone;
 }
 
 }  // namespace
 
 std::vector<MergedMask> merge_tiles(const std::vector<TileMask>& masks, const TiledImage& image) {
   std::vector<Piece> pieces;
-  for (const TileMask& mask : masks) {
-    Piece piece{spans_of(mask.mask), {}, 0, {}};
+  std::vector<std::size_t> by_score;
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    Piece piece{spans_of(masks[i].mask), {}, 0, {}};
     piece.box = span_region(piece.spans);
     piece.area = span_area(piece.spans);
     if (piece.area > 0) {
-      piece.cut = cut_sides(piece.box, image.tiles[static_cast<std::size_t>(mask.tile)], image);
+      piece.cut = cut_sides(piece.box, image.tiles[static_cast<std::size_t>(masks[i].tile)], image);
     }
     pieces.push_back(std::move(piece));
+    by_score.push_back(i);
+  }
+  std::stable_sort(by_score.begin(), by_score.end(), [&](std::size_t a, std::size_t b) {
+    return masks[a].score > masks[b].score;
+  });
+
+  const std::vector<std::vector<std::size_t>> same = same_objects(masks, pieces, image);
+  const std::vector<char> gone = replaced_by_whole(pieces, same, by_score);
+  DisjointSets objects(masks.size());
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    for (const std::size_t other : same[i]) {
+      const bool are_cut = pieces[i].cut.any() && pieces[other].cut.any();
+      if (are_cut && gone[i] == 0 && gone[other] == 0) objects.join(i, other);
+    }
+  }
+  std::vector<std::vector<std::size_t>> members(masks.size());
+  for (const std::size_t i : by_score) {
+    if (gone[i] == 0) members[objects.root(i)].push_back(i);
   }
 
-  DisjointSets objects = join_across_seams(masks, pieces, image);
-  std::vector<std::vector<std::size_t>> members(masks.size());
-  for (std::size_t i = 0; i < masks.size(); ++i) members[objects.root(i)].push_back(i);
-
   std::vector<MergedMask> merged;
-  for (std::vector<std::size_t>& object : members) {
+  for (const std::vector<std::size_t>& object : members) {
     if (object.empty()) continue;
-    std::stable_sort(object.begin(), object.end(), [&](std::size_t a, std::size_t b) {
-      return masks[a].score > masks[b].score;
-    });
-    const auto whole = std::find_if(object.begin(), object.end(),
-                                    [&](std::size_t i) { return !pieces[i].cut.any(); });
-    if (whole != object.end()) {
-      merged.push_back({masks[*whole].mask, {static_cast<std::int64_t>(*whole)}});
-      continue;
-    }
-    if (object.size() == 1 &&
-        is_seen_better(pieces[object.front()], masks[object.front()].tile, image)) {
+    const std::size_t best = object.front();
+    if (object.size() == 1) {
+      if (is_seen_better(pieces[best], masks[best].tile, image)) continue;
+      merged.push_back({masks[best].mask, {static_cast<std::int64_t>(best)}});
       continue;
     }
     Spans spans;

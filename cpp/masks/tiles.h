@@ -32,7 +32,7 @@ struct MergedMask {
   std::vector<std::int64_t> members;  // the best score first
 };
 
-// The masks of all tiles as objects of the image, in the order of each one's first mask.
+// The masks of all tiles as objects of the image, in the order of each one's first member.
 //
 // An edge of a tile that is not an edge of the image cuts the masks that reach it. A mask that no
 // edge cuts is whole. Two masks of different tiles are of one object if their IoU is at least
@@ -40,9 +40,11 @@ struct MergedMask {
 // and, where one mask is whole, also those of the other one beyond the overlap: a whole mask says
 // that there are none.
 //
-// Masks are joined over any number of tiles. If some masks of an object are whole, the one with
-// the best score is its mask; else it is the union of its pieces. A piece that no mask of another
-// tile belongs to goes if another tile sees all of it and more of what the seam cuts off.
+// Of whole masks of one object the one with the best score stays, as in suppression by score: two
+// whole masks that are not of one object both stay, whatever others are of one object with both.
+// Cut masks that are of one object with a whole one go. The rest are joined over any number of
+// tiles, and an object is the union of its pieces. A piece that no mask of another tile belongs to
+// goes if another tile sees all of it and more of what the seam cuts off.
 std::vector<MergedMask> merge_tiles(const std::vector<TileMask>& masks, const TiledImage& image);
 
 }  // namespace sam_rlx

@@ -510,6 +510,9 @@ def merge_tiles(
     size: tuple[int, int],
     margin: int,
 ) -> list[MergedMask]: ...
+def without_other_objects(
+    counts: Sequence[NDArray[np.uint32]], size: tuple[int, int]
+) -> list[NDArray[np.uint32]]: ...
 def keep_objects(
     counts: Sequence[NDArray[np.uint32]], size: tuple[int, int]
 ) -> NDArray[np.int64]: ...

@@ -27,11 +27,13 @@ from sam_rlx._internal.arrays.checks import (
     as_texts,
 )
 from sam_rlx._internal.files.hints import is_url
+from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.progress import Progress
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.results import as_tolerance
 from sam_rlx._internal.synonyms import also
+from sam_rlx._internal.tiling import as_tiling
 from sam_rlx._internal.weights.sources import find_adapter
 from sam_rlx.apps.batch import coco_output, parquet, plan
 from sam_rlx.apps.batch import job as jobs
@@ -126,6 +128,8 @@ def run(
     text: str | Sequence[str] | None = None,
     threshold: float = 0.5,
     options: Mapping[str, Any] | None = None,
+    tile: int | None = None,
+    overlap: int | None = None,
     masks: bool | None = None,
     engine: Literal["local", "ray"] = "local",
     workers: int | None = None,
@@ -171,6 +175,8 @@ def run(
         Score, 0 to 1, above which instances of texts are kept.
     options : mapping, optional
         Arguments of `MaskGenerator` for everything mode, by name.
+    tile, overlap : int, optional
+        Images in tiles, as for `MaskGenerator.generate`: memory holds a tile. Not with clips.
     masks : bool, optional
         Whether to write a PNG for each mask. Default: for lists of views only.
     engine : {"local", "ray"}
@@ -242,6 +248,7 @@ def run(
             workers=workers,
             num_threads=None if num_threads is None else as_num_threads(num_threads),
             block=None if block is None else as_integer("block", block, 1),
+            tiling=as_tiling(tile, overlap),
         )
     )
     course, failed = plan.carry_out(
@@ -321,11 +328,16 @@ def result(row: Mapping[str, Any], frame: int = 0) -> Objects:
         raise InvalidArgumentError(f"row: expected one of read, with masks, found {shown(row)}")
     size = (row["height"], row["width"])
     entries = [entry for entry in row["masks"] if entry["frame"] == number]
-    counts = (_core.rle_from_string(entry["counts"].encode("ascii")) for entry in entries)
     return Objects(
-        (_core.rle_decode(runs, size) for runs in counts),
-        names=[entry["object"] for entry in entries],
-        scores=[entry["score"] for entry in entries],
+        [
+            Instance(
+                _core.rle_from_string(entry["counts"].encode("ascii")),
+                size,
+                name=entry["object"],
+                score=entry["score"],
+            )
+            for entry in entries
+        ],
         size=size,
     )
 

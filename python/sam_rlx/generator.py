@@ -265,7 +265,8 @@ class MaskGenerator:
         the largest mask to the smallest: if at least two masks inside of it, apart from each other,
         cover 0.8 of it, it is a union of objects, and goes; else it is an object, and all masks of
         which 0.8 lie inside of it go as its parts. A ring and the disc in it are one object: of
-        masks with an IoU of 0.8 the one with the most pixels stays.
+        masks with an IoU of 0.8 the one with the most pixels stays; those beside its largest part
+        count against it. A mask of separate parts loses those that other masks have alone.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use.
 
@@ -479,8 +480,9 @@ class MaskGenerator:
 
     def _as_records(self, found: list[dict[str, Any]], hw: tuple[int, int]) -> MaskRecords:
         if self._objects_only:
-            kept = _core.keep_objects([fields["counts"] for fields in found], hw)
-            found = [found[index] for index in kept]
+            counts = _core.without_other_objects([fields["counts"] for fields in found], hw)
+            kept = _core.keep_objects(counts, hw).tolist()
+            found = [{**found[index], **_of_mask(counts[index], hw)} for index in kept]
         return MaskRecords((MaskRecord(fields, self._output_mode) for fields in found), hw)
 
 
@@ -488,8 +490,7 @@ def _merged(
     mask: _core.MergedMask, found: Sequence[Mapping[str, Any]], masks: TileMasks
 ) -> dict[str, Any]:
     """Return the fields of a mask of the image from those of its best piece, in its tile."""
-    best, counts = mask.members[0], mask.counts
-    box = _core.rle_to_box(counts, masks.hw)
+    best = mask.members[0]
     corner = masks.tiles[masks.tile_of[best]]
     tile = masks.around(mask.members)
     crop_box = [tile.x0, tile.y0, tile.x1 - tile.x0, tile.y1 - tile.y0]
@@ -498,12 +499,20 @@ def _merged(
         crop_box = [x + corner.x0, y + corner.y0, *size]
     return {
         **found[best],
-        "counts": counts,
-        "size": masks.hw,
-        "area": int(counts[1::2].sum(dtype=np.int64)),
-        "bbox": [box.x0, box.y0, box.x1 - box.x0, box.y1 - box.y0],
+        **_of_mask(mask.counts, masks.hw),
         "point_coords": [[x + corner.x0, y + corner.y0] for x, y in found[best]["point_coords"]],
         "crop_box": crop_box,
+    }
+
+
+def _of_mask(counts: NDArray[np.uint32], hw: tuple[int, int]) -> dict[str, Any]:
+    """Return the fields of a record that its mask alone decides."""
+    box = _core.rle_to_box(counts, hw)
+    return {
+        "counts": counts,
+        "size": hw,
+        "area": int(counts[1::2].sum(dtype=np.int64)),
+        "bbox": [box.x0, box.y0, box.x1 - box.x0, box.y1 - box.y0],
     }
 
 

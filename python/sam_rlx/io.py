@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from sam_rlx._internal.arrays.checks import (
     as_number,
     as_path,
     as_texts,
+    each_item,
 )
 from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.masks import as_bools
@@ -147,7 +148,7 @@ def write_sequence(
     number = as_integer("start", start, 0)
     paths: list[Path] = []
     shapes: set[tuple[int, ...]] = set()
-    for index, frame in enumerate(_each("frames", frames)):
+    for index, frame in enumerate(each_item("frames", frames, _MAX_FRAMES)):
         pixels = as_array(f"frames[{index}]", frame)
         shapes.add(pixels.shape)
         if len(shapes) > 1:
@@ -211,7 +212,7 @@ def write_video(
         arguments["sound"] = as_path(source)
     count, hw = 0, None
     with ClipWriter(path, per_second, **arguments) as writer:
-        for frame in _each("frames", frames):
+        for frame in each_item("frames", frames, _MAX_FRAMES):
             pixels = _as_frame(count, frame)
             hw = hw or pixels.shape
             if pixels.shape != hw:
@@ -223,20 +224,6 @@ def write_video(
         if not count:
             raise InvalidArgumentError("frames: expected at least one, found none")
     return count
-
-
-def _each(name: str, frames: Iterable[Any]) -> Iterator[Any]:
-    """Return the frames one at a time, at most as many as six digits can number."""
-    count = len(frames) if isinstance(frames, np.ndarray) and frames.ndim else 0
-    try:
-        entries = iter(frames)
-    except Exception as error:  # of the caller's object
-        found = type(frames).__name__
-        raise InvalidArgumentError(f"{name}: expected an iterable, found {found}") from error
-    for index, frame in enumerate(entries):
-        if max(index + 1, count) > _MAX_FRAMES:
-            raise InvalidArgumentError(f"{name}: expected at most {_MAX_FRAMES}, found more")
-        yield frame
 
 
 def _as_clip(source: str | os.PathLike[str]) -> ClipFrames:

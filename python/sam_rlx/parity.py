@@ -50,6 +50,7 @@ def check(
     tolerance: float | None = None,
     num_threads: int | None = None,
     key: str | None = None,
+    lora: str | os.PathLike[str] | None = None,
     progress: bool | Progress = False,
 ) -> Report:
     """Run a checkpoint through the reference and through ours, and compare.
@@ -87,6 +88,9 @@ def check(
         Of ours. Default: the cores this process may use.
     key : str, optional
         Which of several models in the checkpoint, as `load_model` takes it.
+    lora : str or path, optional
+        Adapter that is merged into the weights of both sides, as `load_model` takes it; with
+        `reference_checkpoint` into ours alone.
     progress : bool or callable
         A callable gets (steps done, steps to do) after each. True shows a bar on a terminal and in
         Jupyter if ``tqdm`` is installed, else nothing.
@@ -105,14 +109,14 @@ def check(
     InvalidArgumentError
         A stage, a precision, a tolerance or an image is not valid, or a clip has no stage.
     CheckpointError
-        The file is damaged.
+        The file is damaged, or the adapter does not fit.
     """
     if not isinstance(precision, str) or precision not in BOUNDS:
         raise InvalidArgumentError(
             f"precision: expected one of {list(BOUNDS)}, found {shown(precision)}"
         )
     bound = None if tolerance is None else as_number("tolerance", tolerance, 0)
-    model = _model(checkpoint, precision, key)
+    model = _model(checkpoint, precision, key, lora)
     kind = choice.reference_of(model, reference)
     chosen = _stages(stages, kind.stages)
     inputs = _inputs(_images(images), clip, chosen)
@@ -122,17 +126,23 @@ def check(
 
 
 def _model(
-    checkpoint: Any, precision: Literal["float32", "bfloat16", "int8"], key: str | None
+    checkpoint: Any,
+    precision: Literal["float32", "bfloat16", "int8"],
+    key: str | None,
+    lora: str | os.PathLike[str] | None,
 ) -> Model:
     if not isinstance(checkpoint, Model):
         given: Any = None if precision == "float32" else precision
-        return load_model(checkpoint, precision=given, key=key)
+        return load_model(checkpoint, precision=given, key=key, lora=lora)
     if precision not in ("float32", checkpoint.precision):
         raise InvalidArgumentError(
             f"precision: expected that of the model, {checkpoint.precision!r}, found {precision!r}"
         )
-    if key is not None:
-        raise InvalidArgumentError(f"key: expected none for a loaded model, found {key!r}")
+    for name, value in (("key", key), ("lora", lora)):
+        if value is not None:
+            raise InvalidArgumentError(
+                f"{name}: expected none for a loaded model, found {shown(value)}"
+            )
     return checkpoint
 
 

@@ -275,18 +275,14 @@ class SegmentWidget(_Widget):
     def result(self) -> Objects:
         """Return the objects of the current image with the methods of results, as `to_yolo`."""
         image = self._session.annotated(self.index)
-        return Objects(
-            [one.mask for one in image.objects],
-            names=[one.text or one.name for one in image.objects],
-            scores=[one.score for one in image.objects],
-            size=image.hw,
-        )
+        return Objects(image, size=image.hw)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return arrays of the current image.
 
         ``masks`` bool (N, H, W); ``scores`` float32 (N,); ``names`` (N,); ``colors`` uint8 (N, 3);
-        ``labels`` uint16 (H, W), 0 for the background and k for the k-th object.
+        ``labels`` uint16 (H, W), 0 for the background and k for the k-th object; where masks
+        overlap, the smaller one is on top.
         """
         return arrays(self._session.annotated(self.index))
 

@@ -32,6 +32,10 @@ def model(torch):
     net.register_buffer("flags", torch.tensor([True, False]))
     net.register_buffer("empty", torch.zeros(0, 3))
     net.register_buffer("i16", torch.arange(-3, 3).short())
+    x = torch.randn(3, 5)
+    net.register_buffer("mean", x.mean().expand_as(x))
+    net.register_buffer("rows", x.half()[1].expand(4, 5))
+    net.register_buffer("columns", x[:, 2:3].expand(2, 3, 4))
     net.tied = torch.nn.Linear(4, 5, bias=False)
     net.tied.weight = net[1].weight
     return net

@@ -134,6 +134,8 @@ VIEWS = {
     "stepped": ((2,), (2,), 1),
     "one element": ((1, 1), (1000, 7), 5),
     "expanded": ((3, 2), (0, 1), 2),
+    "larger than its storage": ((2, 17, 6), (0, 0, 1), 0),
+    "one number": ((5, 7), (0, 0), 3),
     "scalar": ((), (), 4),
     "nothing": ((2, 0), (9, 9), 6),
 }

@@ -8,6 +8,7 @@ import json
 import re
 import struct
 import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -236,7 +237,12 @@ def test_one_range_for_all_slices(tmp_path: Path) -> None:
     assert iterated.read(2)[7, 7, 0] == 128
 
 
-@pytest.mark.parametrize("limits", [(1, 1), (3, 2), (0, np.nan), 5, "ab", (1, 2, 3)])
+TABLE = memoryview(np.eye(2))  # has no entries
+
+
+@pytest.mark.parametrize(
+    "limits", [(1, 1), (3, 2), (0, np.nan), (0, 10**400), 5, "ab", (1, 2, 3), TABLE]
+)
 def test_ranges_that_are_none(limits: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"value_range: expected \(low, high\)"):
         open_frames(STACK, value_range=limits)
@@ -612,6 +618,48 @@ def test_volumes_of_others_are_told_how_they_become_an_array(name: str, tmp_path
     for source in (path, data):
         with pytest.raises(InvalidArgumentError, match=rf"expected a video or images, .*{words}"):
             open_frames(source)
+
+
+def jpegs_inside(kind: str) -> bytes:
+    images = [Image.fromarray(np.full((48, 64, 3), 40 * i, np.uint8)) for i in range(4)]
+    file, first = io.BytesIO(), io.BytesIO()
+    images[0].save(first, "JPEG")
+    if kind == "PDF":
+        images[0].save(file, "PDF", save_all=True, append_images=images[1:])
+    elif kind == "ZIP":
+        with zipfile.ZipFile(file, "w") as archive:
+            for number in range(4):
+                archive.writestr(f"{number}.jpg", first.getvalue())
+    else:
+        file.write(bytes(700) + 4 * first.getvalue())
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("PDF", "found a PDF document: convert its pages to PNG"),
+        ("ZIP", "found JPEG images in a file of another kind: unpack them, and give their folder"),
+        ("zeros", "found JPEG images in a file of another kind"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["pdf", "mp4"])
+def test_a_file_with_jpeg_images_in_it_is_no_clip(
+    kind: str, words: str, suffix: str, tmp_path: Path
+) -> None:
+    """FFmpeg shows the images of documents and archives one after the other, as Motion JPEG."""
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(jpegs_inside(kind))
+    for source in (path, path.read_bytes()):
+        with pytest.raises(InvalidArgumentError, match=words):
+            open_frames(source)
+
+
+def test_a_stream_of_jpeg_images_is_a_clip(tmp_path: Path) -> None:
+    image = jpegs_inside("zeros")[700:]
+    for name in ("a.mjpeg", "a.mjpg"):
+        (tmp_path / name).write_bytes(image)
+        assert open_frames(tmp_path / name).count == 4
 
 
 def test_folders_that_are_one_volume(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_run_length_masks_look_like_an_array():
 
 def test_one_tile_gives_what_the_image_gives(model, whole):
     generator = sam_rlx.MaskGenerator(
-        model, points_per_side=8, pred_iou_thresh=0.7, stability_score_thresh=0.8
+        model, points_per_side=4, pred_iou_thresh=0.7, stability_score_thresh=0.8
     )
     image = whole[:300, :400]
     expected, found = generator.generate(image), generator.generate(image, tile=400)
@@ -114,11 +114,11 @@ def test_one_tile_gives_what_the_image_gives(model, whole):
 
 
 def test_each_object_of_a_scene_is_found_once(scene, generator):
-    """From its windows, in 3 x 3 tiles: those on seams as exactly as others."""
+    """From its windows, in 2 x 2 tiles: those on seams as exactly as others."""
     calls = []
-    tiling = Tiling(256, 120)
+    tiling = Tiling(300, 150)
     found = generator.generate(
-        scene, tile=256, overlap=120, progress=lambda *counts: calls.append(counts)
+        scene, tile=300, overlap=150, progress=lambda *counts: calls.append(counts)
     )
     best, count = found_once(scene, [record.counts for record in found])
     tiles = tiling.tiles(scene.shape)
@@ -144,23 +144,22 @@ def test_each_object_of_a_scene_is_found_once(scene, generator):
 
 def test_large_objects_are_put_together(model):
     """A bar through all tiles of a row has one mask."""
-    image = np.full((120, 700, 3), 40, np.uint8)
-    image[50:75, 20:680] = (230, 200, 60)
+    image = np.full((120, 500, 3), 40, np.uint8)
+    image[50:75, 20:480] = (230, 200, 60)
     generator = sam_rlx.MaskGenerator(
-        model, points_per_side=10, pred_iou_thresh=0.7, stability_score_thresh=0.8,
+        model, points_per_side=5, pred_iou_thresh=0.7, stability_score_thresh=0.8,
         objects_only=True,
     )  # fmt: skip
     found = generator.generate(image, tile=200, overlap=50)
     truth = image[..., 0] > 100
     ious = [(record.mask() & truth).sum() / (record.mask() | truth).sum() for record in found]
     assert sum(iou > 0.9 for iou in ious) == 1
-    assert found[int(np.argmax(ious))].crop_box == [0, 0, 700, 120]
+    assert found[int(np.argmax(ious))].crop_box == [0, 0, 500, 120]
 
 
 def test_work_in_tiles_can_be_stopped(scene, generator):
     def stop(done, total):
-        if done > total / 3:
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         generator.generate(scene, tile=300, progress=stop)
@@ -208,8 +207,9 @@ def test_prompts_go_to_the_tile_that_has_most_room_around_them():
     assert room >= 20 or window.tile.y0 == 0
 
 
-def test_boxes_and_points_of_a_scene(model, scene):
+def test_boxes_and_points_of_a_scene(model):
     """A batch over all tiles: masks as exact as those of tiles alone, in the order of prompts."""
+    scene = LargeScene(2, 3, CELL, seed=3)
     predictor = sam_rlx.ImagePredictor(model)
     predictor.set_image(np.zeros((40, 50, 3), np.uint8))
     before = predictor.image_embedding

@@ -1,6 +1,7 @@
 """Which file a path stands for, and which reader it gets."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -54,6 +55,29 @@ def test_an_ambiguous_folder_lists_its_candidates(testing, tmp_path, names, foun
     (tmp_path / "folder.pth").mkdir()
     with pytest.raises(sam_rlx.errors.CheckpointError, match=found):
         testing.open_checkpoint(tmp_path)
+
+
+def test_embeddings_and_sessions_beside_a_checkpoint_are_passed_over(
+    testing, tmp_path, tiny_checkpoint, sam2_checkpoint
+):
+    """Whatever they are called; damaged ones, and weights, make the folder ambiguous."""
+    image = np.zeros((40, 50, 3), np.uint8)
+    for number, source in enumerate((tiny_checkpoint, sam2_checkpoint)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        shutil.copy(source, folder / "weights.safetensors")
+        predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(source))
+        predictor.set_image(image)
+        predictor.save_embedding(folder / "a.safetensors")
+        assert testing.resolve_checkpoint(folder) == folder / "weights.safetensors"
+        assert sam_rlx.load_model(folder).family == ("sam", "sam2")[number]
+    video = sam_rlx.VideoPredictor(sam_rlx.load_model(sam2_checkpoint), [image] * 2)
+    video.add_prompt(0, 1, box=[5, 5, 30, 30])
+    video.save(folder / "model-session.safetensors")
+    assert testing.resolve_checkpoint(folder) == folder / "weights.safetensors"
+    (folder / "b.safetensors").write_bytes((folder / "a.safetensors").read_bytes()[:-9])
+    with pytest.raises(sam_rlx.errors.CheckpointError, match=r"found b\.saf.*, weights\.saf"):
+        testing.resolve_checkpoint(folder)
 
 
 SEVERAL = ["sam-Q8_0.gguf", "sam-Q4_K.gguf", "model.safetensors", "x-Q2_K-00001-of-00002.gguf"]

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def benchmark():
+def judge():
     folder = str(ROOT / "benchmarks")
     sys.path.insert(0, folder)
     yield importlib.import_module("precision")
@@ -46,11 +46,11 @@ BOUNDS = {"int8": 0.98, "bfloat16": 0.99, "packaged": 0.98}
     ("name", "precision"),
     quick(itertools.product(("sam-nano", "sam2-nano", "sam3-nano"), BOUNDS), 0, 4, 8),
 )
-def test_masks_are_those_of_float32(benchmark, tmp_path, name, precision):
-    images = [*benchmark.photographs(["coins"]), *benchmark.scenes(3)]
-    trained = benchmark.TRAINED / f"{name}.safetensors"
-    variants = {v.label: v for v in benchmark.variants(trained, ["int8", "bfloat16"], tmp_path)}
-    found = benchmark.compare(variants["float32"], variants[precision], images)
+def test_masks_are_those_of_float32(judge, tmp_path, name, precision):
+    images = [*judge.photographs(["coins"]), *judge.scenes(3)]
+    trained = judge.TRAINED / f"{name}.safetensors"
+    variants = {v.label: v for v in judge.variants(trained, ["int8", "bfloat16"], tmp_path)}
+    found = judge.compare(variants["float32"], variants[precision], images)
     assert set(found) == {"clicks", "boxes"} | ({"text"} if name == "sam3-nano" else set())
     for kind, (ious, scores, alone) in found.items():
         assert len(ious) >= 10, kind
@@ -59,18 +59,18 @@ def test_masks_are_those_of_float32(benchmark, tmp_path, name, precision):
         assert alone < len(ious) / 10, kind
 
 
-def test_instances_are_matched_one_to_one(benchmark):
+def test_instances_are_matched_one_to_one(judge):
     def strip(begin, end):
         return (np.arange(100) >= begin) & (np.arange(100) < end)
 
     first = np.array([strip(0, 10), strip(50, 90), strip(51, 91)])
     second = np.array([strip(50, 91), strip(0, 8), strip(95, 99), strip(9, 30)])
     scores = np.array([0.5, 0.6, 0.7]), np.array([0.8, 0.9, 0.1, 0.2])
-    found = benchmark.matched(first, second, *scores)
+    found = judge.matched(first, second, *scores)
     assert found.ious == pytest.approx([40 / 41, 0.8])
     assert found.scores == pytest.approx([0.1, 0.4])
     assert found.alone == 3
-    assert benchmark.matched(first, second[:0], scores[0], scores[1][:0]) == ([], [], 3)
+    assert judge.matched(first, second[:0], scores[0], scores[1][:0]) == ([], [], 3)
 
 
 def embedding(path, precision, isa=None, threads=1):

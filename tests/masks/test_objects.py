@@ -28,6 +28,10 @@ def judged(masks):
         ends = [(rows, edge[0], mask.shape[0]), (columns, edge[1], mask.shape[1])]
         return all(at[0] <= near and at[-1] + 1 >= side - near for at, near, side in ends)
 
+    def clean(mask):
+        parts = np.bincount(ndimage.label(mask, np.ones((3, 3)))[0][mask])
+        return 2 * parts.max() - parts.sum()
+
     order = [i for i, mask in enumerate(masks) if mask.any() and not is_ground(mask)]
     order = order or [i for i, mask in enumerate(masks) if mask.any()]
     order.sort(key=lambda i: -filled[i].sum())
@@ -50,7 +54,7 @@ def judged(masks):
         if len(apart) > 1 and covered / whole.sum() >= 0.8:
             continue
         gone.update(inside)
-        objects.append(max([index, *same], key=lambda i: masks[i].sum()))
+        objects.append(max([index, *same], key=lambda i: clean(masks[i])))
     return sorted(objects)
 
 
@@ -65,6 +69,36 @@ def test_a_ring_and_its_disc_are_one():
     assert kept([face, rim]) == [1]
     assert kept([rim, coin, face]) == [1]
     assert kept([coin, rim]) == [0]
+
+
+def test_specks_on_other_objects_count_against_a_mask():
+    coin = disc(40, 40, 20)
+    specks = [coin | disc(90, 30, radius) for radius in (2, 7)]
+    assert kept([specks[1], coin, specks[0]]) == [1]
+    assert kept([specks[1], specks[0]]) == [1]
+    assert kept([coin & ~disc(40, 40, 9), specks[0]]) == [1]  # a ring has less
+
+
+def test_a_mask_of_two_objects_loses_the_one_that_is_found_alone():
+    left, right, dot = disc(30, 40, 14), disc(80, 40, 14), disc(105, 20, 4)
+
+    def separated(*masks):
+        counts = _core.without_other_objects([_core.rle_encode(mask) for mask in masks], HW)
+        return [_core.rle_decode(each, HW) for each in counts]
+
+    joint = left | right | dot
+    found = separated(joint, left)
+    assert (found[0] == (right | dot)).all()
+    assert (found[1] == left).all()
+    # A rim is the same object as its disc; both of them leave nothing.
+    rim = right & ~disc(80, 40, 9)
+    found = separated(joint, left, rim)
+    assert not found[0].any()
+    assert (found[2] == rim).all()
+    # Small parts, parts that nobody else has, and one mask alone stay.
+    for masks in ([joint, dot], [joint, joint], [left, right], [joint], [np.zeros(HW, bool)]):
+        assert all((a == b).all() for a, b in zip(separated(*masks), masks, strict=True))
+    assert _core.without_other_objects([], HW) == []
 
 
 def test_unions_of_objects_go():

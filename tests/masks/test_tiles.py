@@ -46,7 +46,7 @@ def is_seen_better(mask, cut, own, tiles):
 def judged(masks, tile, scores, labels, tiles, margin):
     """The rule of cpp/masks/tiles.h, on whole arrays."""
     cut = [cut_sides(m, tiles[t], margin) for m, t in zip(masks, tile, strict=True)]
-    root = list(range(len(masks)))
+    same = np.zeros((len(masks), len(masks)), bool)
     for a, b in combinations(range(len(masks)), 2):
         overlap = inside(tiles[tile[a]]) & inside(tiles[tile[b]])
         if tile[a] == tile[b] or labels[a] != labels[b] or not overlap.any():
@@ -54,19 +54,25 @@ def judged(masks, tile, scores, labels, tiles, margin):
         one = masks[a] & overlap if any(cut[b]) else masks[a]
         other = masks[b] & overlap if any(cut[a]) else masks[b]
         shared = (masks[a] & masks[b]).sum()
-        if shared and shared / (one | other).sum() >= SEAM_IOU:
-            old, new = max(root[a], root[b]), min(root[a], root[b])
-            root = [new if each == old else each for each in root]
+        same[a, b] = same[b, a] = shared and shared / (one | other).sum() >= SEAM_IOU
+    order = sorted(range(len(masks)), key=lambda i: -scores[i])
+    whole, kept = [i for i in order if not any(cut[i])], []
+    for i in whole:
+        if not same[i, kept].any():
+            kept.append(i)
+    pieces = [i for i in order if any(cut[i]) and not same[i, whole].any()]
+    sets = [[i] for i in kept]
+    while pieces:
+        members = [pieces[0]]
+        for i in members:  # grows
+            members += [j for j in pieces if same[i, j] and j not in members]
+        pieces = [i for i in pieces if i not in members]
+        sets.append(sorted(members, key=order.index))
     found = []
-    for first in sorted(set(root)):
-        members = [i for i in range(len(masks)) if root[i] == first]
-        members.sort(key=lambda i: -scores[i])
-        whole = [i for i in members if not any(cut[i])]
-        if whole:
-            found.append((masks[whole[0]], whole[:1]))
-            continue
+    for members in sorted(sets, key=min):
         i = members[0]
-        if len(members) == 1 and is_seen_better(masks[i], cut[i], tiles[tile[i]], tiles):
+        is_single = len(members) == 1 and i not in kept
+        if is_single and is_seen_better(masks[i], cut[i], tiles[tile[i]], tiles):
             continue
         found.append((np.any([masks[i] for i in members], axis=0), members))
     return found
@@ -143,6 +149,17 @@ def test_a_whole_mask_is_preferred_and_a_part_of_it_stays_apart():
     masks = [car, car & inside(TILES[1]), wheel]
     found = merged(masks, [0, 1, 1], [0.6, 0.9, 0.9], [0, 0, 0])
     assert [each.members for each in found] == [[0], [2]]
+
+
+def test_whole_masks_stay_apart_whatever_lies_on_both():
+    """A piece of two objects is of one with pieces of both: it does not make one of them."""
+    left, right = np.zeros(HW, bool), np.zeros(HW, bool)
+    left[20:33, 5:20] = True
+    right[20:33, 27:37] = True
+    both = (left | right) & inside(TILES[3])
+    masks = [left, right, right & inside(TILES[4]), both]
+    found = merged(masks, [0, 1, 4, 3], [0.6, 0.7, 0.8, 0.9], [0] * 4)
+    assert [each.members for each in found] == [[0], [1]]
 
 
 def test_texts_keep_their_masks():

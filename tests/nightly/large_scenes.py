@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import resource
@@ -129,10 +130,8 @@ def memory(sides: tuple[int, ...], seed: int, points: int = 4) -> dict[int, dict
     return found
 
 
-def plot(found: dict[int, dict[str, float]], path: Path) -> None:
+def plot(pyplot: Any, found: dict[int, dict[str, float]], path: Path) -> None:
     """Draw peak memory against the side, with the bytes of the image beside it."""
-    from matplotlib import pyplot
-
     sides = sorted(found)
     figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
     axes.plot(sides, [found[side]["peak"] / 1e6 for side in sides], "o-", label="peak memory")
@@ -169,12 +168,14 @@ if __name__ == "__main__":
     parser.add_argument("--plot", type=Path, help="file of the plot")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    # Before the work, so that a missing package does not end an hour of it.
+    drawing = None if args.plot is None else importlib.import_module("matplotlib.pyplot")
     if args.measure is not None:
         _measured(args.measure, args.points)
         sys.exit(0)
     wrong = scene_problems(args.objects, args.seed) if args.objects else []
     peaks = memory(tuple(args.sides), args.seed, args.points) if args.sides else {}
-    if args.plot is not None:
-        plot(peaks, args.plot)
+    if drawing is not None:
+        plot(drawing, peaks, args.plot)
     print("\n".join(wrong))
     sys.exit(1 if wrong else 0)

@@ -577,7 +577,9 @@ def instances_of(name: str, masks: Any, hw: tuple[int, int] | None = None) -> li
 
 
 def _part(name: str, one: Any, hw: tuple[int, int] | None) -> list[Instance]:
-    """Return the objects of an entry: of a result, or of masks (H, W) or (K, H, W)."""
+    """Return the objects of an entry: one, or of a result, or of masks (H, W) or (K, H, W)."""
+    if isinstance(one, Instance):
+        return [one]
     if isinstance(one, ResultForms) or (isinstance(one, np.ndarray) and one.ndim == 3):
         return instances_of(name, one, hw)
     mask = as_bools(name, one)

@@ -87,6 +87,92 @@ def test_everything_equals_single_calls_for_any_workers(
     assert sum(len(row["masks"]) for row in rows) > 7
 
 
+def test_images_in_tiles_equal_single_calls(
+    folder: Path, tmp_path: Path, tiny_checkpoint: Path, model: sam_rlx.Model, clip: Path
+) -> None:
+    images = sorted(folder.glob("image-*.png"))[:2]
+    tiles = {"tile": 40, "overlap": 10}
+    given: dict[str, Any] = {"model": tiny_checkpoint, "workers": 1, **tiles}
+    batch.run(images, tmp_path / "all", options=LOOSE, **given)
+    generator = sam_rlx.MaskGenerator(model, **LOOSE, num_threads=1)
+    for row in batches.rows(tmp_path / "all"):
+        records = generator.generate(io.read_image(row["path"]), **tiles)
+        assert len(records) > 1
+        assert [entry["counts"] for entry in row["masks"]] == [
+            record.to_coco()["segmentation"]["counts"] for record in records
+        ]
+    boxes = [[5, 5, 30, 20], [8, 6, 25, 31]]
+    batch.run(images, tmp_path / "boxes", boxes=boxes, **given)
+    predictor = sam_rlx.ImagePredictor(model, num_threads=1)
+    for row in batches.rows(tmp_path / "boxes"):
+        image = io.read_image(row["path"])
+        found = predictor.predict(box=boxes, multimask_output=False, image=image, **tiles)
+        for entry, mask, score in zip(
+            row["masks"], found.masks, found.iou_predictions, strict=True
+        ):
+            np.testing.assert_array_equal(_mask(row, entry), mask[0])
+            assert entry["score"] == score[0]
+    with pytest.raises(errors.StateError, match="same tile"):
+        batch.run(images, tmp_path / "boxes", boxes=boxes, **{**given, "tile": 64})
+    with pytest.raises(errors.InvalidArgumentError, match="tile: expected images alone, found the"):
+        batch.run([*images, clip], tmp_path / "clip", boxes=boxes, **given)
+    with pytest.raises(errors.InvalidArgumentError, match="overlap: expected an int from 0 to 20"):
+        batch.run(images, tmp_path / "other", boxes=boxes, **{**given, "overlap": 21})
+
+
+def test_texts_in_tiles_equal_single_calls(folder: Path, tmp_path: Path) -> None:
+    image = sorted(folder.glob("image-*.png"))[0]
+    given: dict[str, Any] = {"tile": 64, "text": ["circle", "square"], "threshold": 0.01}
+    batch.run(image, tmp_path / "out", workers=1, **given)
+    [row] = batches.rows(tmp_path / "out")
+    predictor = sam_rlx.ConceptPredictor(sam_rlx.load_model("sam3-nano"))
+    found = predictor.predict(io.read_image(image), **given)
+    assert [entry["object"] for entry in row["masks"]] == list(found.names)
+    for entry, mask, score in zip(row["masks"], found.masks, found.scores, strict=True):
+        np.testing.assert_array_equal(_mask(row, entry), mask)
+        assert entry["score"] == score
+
+
+def test_a_batch_of_before_there_were_tiles_goes_on(
+    folder: Path, tmp_path: Path, tiny_checkpoint: Path
+) -> None:
+    """Its manifest does not say that there are none."""
+    image, out = sorted(folder.glob("image-*.png"))[0], tmp_path / "out"
+    given: dict[str, Any] = {"model": tiny_checkpoint, "boxes": [[5, 5, 40, 40]], "workers": 1}
+    batch.run(image, out, **given)
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest.pop("tile") is manifest.pop("overlap") is None
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    assert batch.run(image, out, **given).done_before == 1
+
+
+def test_the_result_of_a_row(folder: Path, tmp_path: Path, tiny_checkpoint: Path) -> None:
+    image = sorted(folder.glob("image-*.png"))[0]
+    boxes = [[5, 5, 30, 20], [8, 6, 25, 31]]
+    batch.run(image, tmp_path / "out", model=tiny_checkpoint, workers=1, boxes=boxes)
+    [row] = batch.read(tmp_path / "out")
+    found = batch.result(row)
+    assert len(found) == len(row["masks"]) == 2
+    assert found.size == (row["height"], row["width"])
+    document = found.to_coco(row["path"])
+    names = {entry["id"]: entry["name"] for entry in document["categories"]}
+    for entry, given in zip(document["annotations"], row["masks"], strict=True):
+        assert entry["segmentation"]["counts"] == given["counts"]
+        assert (entry["area"], entry["bbox"]) == (given["area"], given["bbox"])
+        assert entry["score"] == given["score"]
+        assert names[entry["category_id"]] == given["object"]
+    np.testing.assert_array_equal(found.label_image() > 0, _mask(row, row["masks"][0])
+                                  | _mask(row, row["masks"][1]))  # fmt: skip
+    assert len(batch.result(row, frame=1)) == 0
+    assert batch.result({**row, "masks": []}).label_image().shape == found.size
+    failed = {**row, "height": None, "masks": [], "error": "expected an image"}
+    for wrong in (failed, 3, None):
+        with pytest.raises(errors.InvalidArgumentError, match="row: expected one of read"):
+            batch.result(wrong)
+    with pytest.raises(errors.InvalidArgumentError, match="frame: expected"):
+        batch.result(row, frame=-1)
+
+
 def test_a_second_run_does_nothing_and_another_job_is_refused(
     folder: Path, tmp_path: Path, tiny_checkpoint: Path, sam2_checkpoint: Path
 ) -> None:

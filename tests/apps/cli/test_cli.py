@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
+from sam_rlx import io
 from sam_rlx.apps import cli
 from sam_rlx.apps.cli import demo
-from support import HANG_SECONDS
+from support import HANG_SECONDS, adapters
 
 POINT = ["--point", "300,200"]
 
@@ -86,6 +87,24 @@ def test_several_boxes_are_several_objects(
     assert [path.name for path in tmp_path.iterdir()] == ["photo.png"]
 
 
+def test_holes_and_islands_are_cleaned_as_in_python(
+    run: Callable[..., tuple], tiny_checkpoint: Path, photo: Path, tmp_path: Path
+) -> None:
+    npz = tmp_path / "masks.npz"
+    words = ["segment", photo, *POINT, "--multimask", "--npz", npz]
+    assert run(*words, "--min-mask-region-area", 400)[0] == 0
+    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(tiny_checkpoint))
+    predictor.set_image(io.read_image(photo))
+    prompts = {"point_coords": [[300, 200]], "point_labels": [1]}
+    cleaned = predictor.predict(**prompts, min_mask_region_area=400).masks
+    assert (cleaned != predictor.predict(**prompts).masks).any()
+    with np.load(npz) as arrays:
+        np.testing.assert_array_equal(arrays["masks"], cleaned)
+    for command in ("segment", "track", "everything"):
+        with pytest.raises(SystemExit):
+            cli.main([command, "a.png", *POINT, "--min-mask-region-area", "-1"])
+
+
 def test_json_is_alone_on_stdout(run: Callable[..., tuple], photo: Path) -> None:
     code, out, err = run("segment", photo, *POINT, "--json", "-")
     assert code == 0
@@ -142,6 +161,26 @@ def test_info(run: Callable[..., tuple], tiny_checkpoint: Path) -> None:
     code, out, _ = run("info", tiny_checkpoint)
     assert code == 0
     assert "image_encoder.patch_embed.proj.weight" in out
+
+
+def test_info_tells_of_an_adapter(
+    run: Callable[..., tuple],
+    tiny_checkpoint: Path,
+    tiny_weights: dict[str, np.ndarray],
+    tmp_path: Path,
+) -> None:
+    tensors, _ = adapters.for_modules(tiny_weights, ["image_encoder.blocks.0.mlp.lin1"], 4, 2.0)
+    lora = adapters.save(tmp_path / "lora", tensors)
+    code, out, _ = run("info", tiny_checkpoint, "--lora", lora)
+    assert code == 0
+    assert f"merged with the adapter {lora}" in out
+    assert json.loads(run("info", tiny_checkpoint, "--lora", lora, "--json")[1])["model"]["lora"]
+    renamed = {name.replace("blocks.0", "blocks.77"): value for name, value in tensors.items()}
+    other = adapters.save(tmp_path / "other", renamed)
+    code, out, _ = run("info", tiny_checkpoint, "--lora", other)
+    assert code == 0
+    assert "blocks.77" in out.partition("it does not load:")[2]
+    assert run("info", "--lora", lora)[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,20 @@ def run(checkpoint: Path, run_cli: Callable[..., tuple]) -> Callable[..., tuple]
     return run
 
 
+def test_holes_and_islands_are_cleaned_as_in_python(
+    run: Callable[..., tuple], checkpoint: Path, tmp_path: Path
+) -> None:
+    predictor = sam_rlx.ConceptPredictor(sam_rlx.load_model(checkpoint))
+    predictor.set_image(io.read_image(demo.IMAGE))
+    prompts = {"text": ["a cat", "cat 1"], "threshold": 0.4}
+    cleaned = predictor.predict(**prompts, min_mask_region_area=2000).masks
+    assert (cleaned != predictor.predict(**prompts).masks).any()
+    npz = tmp_path / "found.npz"
+    assert run(*WORDS, "--min-mask-region-area", 2000, "--npz", npz)[0] == 0
+    with np.load(npz) as arrays:
+        np.testing.assert_array_equal(arrays["masks"], cleaned)
+
+
 def test_texts(run: Callable[..., tuple], checkpoint: Path, tmp_path: Path) -> None:
     found = sam_rlx.ConceptPredictor(sam_rlx.load_model(checkpoint)).predict(
         io.read_image(demo.IMAGE), text=["a cat", "cat 1"], threshold=0.4

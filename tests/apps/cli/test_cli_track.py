@@ -217,6 +217,23 @@ def test_names_of_other_kinds_of_files(
     assert not list(tmp_path.iterdir())
 
 
+def test_holes_and_islands_are_cleaned_as_in_python(
+    run: Callable[..., tuple], sam2_checkpoint: Path, clip: Path, tmp_path: Path
+) -> None:
+    assert run(*POINT, "--masks", tmp_path / "found", "--min-mask-region-area", 200)[0] == 0
+
+    def frames(area: int) -> list[np.ndarray]:
+        model = sam_rlx.load_model(sam2_checkpoint)
+        video = sam_rlx.VideoPredictor(model, clip, min_mask_region_area=area)
+        video.add_prompt(0, "1", point_coords=[[20, 18]], point_labels=[1])
+        return [result.masks["1"] for result in video.propagate(max_frames=2)]
+
+    cleaned = frames(200)
+    assert any((a != b).any() for a, b in zip(cleaned, frames(0), strict=True))
+    for mask, path in zip(cleaned, sorted((tmp_path / "found").iterdir()), strict=True):
+        np.testing.assert_array_equal(io.read_image(path)[..., 0] > 0, mask)
+
+
 def test_mattes_and_polygons(run: Callable[..., tuple], tmp_path: Path) -> None:
     words = ["--object", "a", *POINT, "--object", "b", *POINT, "--mattes", tmp_path / "mattes"]
     code, _, err = run(*words, "--json", tmp_path / "a.json", "--json-polygons")

@@ -10,6 +10,7 @@ import sam_rlx
 from PIL import Image
 from sam_rlx import InvalidArgumentError, UnsupportedError
 from sam_rlx.apps import cli
+from support import adapters
 from support.trained import trained
 
 torch = pytest.importorskip("torch", reason="needs the reference packages")
@@ -47,6 +48,7 @@ def save(path, name, weights):
         ({"precision": "float16"}, "precision: expected one of .* found 'float16'"),
         ({"precision": "int8"}, "precision: expected that of the model, 'float32', found 'int8'"),
         ({"key": "ema"}, "key: expected none for a loaded model, found 'ema'"),
+        ({"lora": "mine"}, "lora: expected none for a loaded model, found 'mine'"),
         ({"clip": "cup.mp4"}, r"clip: expected one of the stages \['video', 'video_text'\], found"),
         ({"reference": "keras"}, "reference: expected one of"),
     ],
@@ -94,6 +96,21 @@ def test_one_of_several_models_in_a_file(tmp_path, capsys):
         tolerance=1e-4,
     )
     assert report.first_difference == "image_encoder.blocks.7"
+
+
+def test_an_adapter_is_merged_into_both_sides(tmp_path, capsys):
+    weights = weights_of("sam-nano")
+    base = save(tmp_path / "base.safetensors", "sam-nano", weights)
+    tensors, _ = adapters.for_modules(weights, ["image_encoder.blocks.7.attn.qkv"], 4, 2.0)
+    lora = adapters.save(tmp_path / "lora", tensors)
+    given = {"stages": "image", "tolerance": 1e-4, "lora": lora}
+    assert parity.check(base, IMAGE, **given).same
+    report = parity.check(base, IMAGE, **given, reference_checkpoint=base)
+    assert report.first_difference == "image_encoder.blocks.7"
+    Image.fromarray(IMAGE).save(tmp_path / "cup.png")
+    command = (base, "--image", tmp_path / "cup.png", "--stage", "image", "--tolerance", "1e-4")
+    assert status(*command, "--lora", lora) == 0, capsys.readouterr()
+    assert status(*command, "--lora", tmp_path / "none") == 1
 
 
 def save_average(folder, weights):

@@ -7,7 +7,7 @@ may be the caller's own code), the caller gets an `InvalidArgumentError`.
 import math
 import os
 import sys
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from pathlib import Path
@@ -104,18 +104,37 @@ def as_items(
 
     Each is replaced by `convert(index, entry)` before the next one is taken.
     """
+    entries = each_item(name, values, most)
+    return [convert(index, unwrapped(entry)) for index, entry in enumerate(entries)]
+
+
+def each_item(name: str, values: Any, most: int = _MAX_ITEMS) -> Iterator[Any]:
+    """Return the entries of an iterable one at a time.
+
+    Raises
+    ------
+    InvalidArgumentError
+        At once: it is no iterable, or an array with over `most` entries. Later: there are over
+        `most`.
+    """
+    too_many = f"{name}: expected at most {most} entries, found more"
     try:
         entries = iter(values)
-        first = list(islice(entries, 1))  # a memoryview with two axes has no entries
+        # A memoryview with two axes has no entries. Errors of a generator are its own.
+        first = [] if isinstance(values, Iterator) else list(islice(entries, 1))
     except Exception as error:
         found = type(values).__name__
         raise InvalidArgumentError(f"{name}: expected an iterable, found {found}") from error
-    count = len(values) if isinstance(values, np.ndarray) else 0
-    entries = chain(first, islice(entries, 0 if count > most else most))
-    items = [convert(index, unwrapped(entry)) for index, entry in enumerate(entries)]
-    if max(count, len(items)) > most:
-        raise InvalidArgumentError(f"{name}: expected at most {most} entries, found more")
-    return items
+    if isinstance(values, np.ndarray) and len(values) > most:
+        raise InvalidArgumentError(too_many)
+
+    def limited() -> Iterator[Any]:
+        for index, entry in enumerate(chain(first, entries)):
+            if index == most:
+                raise InvalidArgumentError(too_many)
+            yield entry
+
+    return limited()
 
 
 def as_texts(name: str, values: Any, errors: str = "strict") -> list[str]:

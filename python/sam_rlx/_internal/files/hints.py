@@ -83,6 +83,8 @@ def odd_file(start: bytes) -> str:
         return _of_xml(text)
     if text.startswith(b"{"):
         return _of_json(text)
+    if text.startswith(b"%PDF-"):
+        return "a PDF document: convert its pages to PNG"
     return ""
 
 

@@ -32,6 +32,7 @@ from sam_rlx._internal.media.recent import KEPT_BYTES, Recent
 from sam_rlx._internal.packages import optional
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
+_JPEG = b"\xff\xd8"  # the first bytes of a stream of JPEG images
 # Decoding so many frames on is cheaper than a jump to a key frame.
 _NEAR = 32
 # Decoders of such frames get the colours with the first packets, and again where they change: not
@@ -152,10 +153,13 @@ class ClipFrames:
 
     def _odd(self) -> str:
         """Return what the file is, if no decoder reads it, such as a web page."""
+        return hints.odd_file(self._start())
+
+    def _start(self) -> bytes:
         if isinstance(self._source, bytes):
-            return hints.odd_file(self._source[: hints.START])
+            return self._source[: hints.START]
         with self._source.open("rb") as file:
-            return hints.odd_file(file.read(hints.START))
+            return file.read(hints.START)
 
     def _open(self) -> Any:
         # "file:" keeps FFmpeg from reading a name with a colon as an address.
@@ -163,6 +167,11 @@ class ClipFrames:
         opened = io.BytesIO(source) if isinstance(source, bytes) else f"file:{source}"
         with self._decoding("a video file"):
             container = self._av.open(opened)
+        if container.format.name == "mjpeg" and not self._start().startswith(_JPEG):
+            # FFmpeg's reader takes every file with JPEG images in it: documents, archives.
+            container.close()
+            found = "JPEG images in a file of another kind: unpack them, and give their folder"
+            raise self._fail("a video file", self._odd() or found)
         if not container.streams.video:
             container.close()
             raise self._fail("a video", "no video in the file")

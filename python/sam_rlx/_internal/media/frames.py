@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.arrays.axes import in_order
-from sam_rlx._internal.arrays.checks import as_frame_index, as_path_text
+from sam_rlx._internal.arrays.checks import as_frame_index, as_items, as_path_text
 from sam_rlx._internal.arrays.foreign import as_array, is_array, refuse_other_library
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.files import hints
@@ -119,8 +119,8 @@ def _as_range(limits: Any) -> Range:
     if limits is None:
         return None
     try:
-        low, high = (float(limit) for limit in limits)
-    except (TypeError, ValueError):
+        low, high = (float(limit) for limit in as_items("value_range", limits, 2))
+    except (TypeError, ValueError, OverflowError):
         low, high = math.nan, math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidArgumentError(

@@ -65,7 +65,6 @@ _OTHERS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
         _starts(b"SIMPLE  ="),
         f"a FITS file: astropy.io.fits.getdata(file)[::-1] reads it, {_GIVE}",
     ),
-    (_starts(b"%PDF-"), "a PDF document: convert its page to PNG"),
     (_starts(b"\x1f\x8b", b"PK\x03\x04"), "an archive: unpack it, and give the image"),
 )
 

@@ -75,21 +75,8 @@ class Windows(Protocol):
         """Close the file."""
 
 
-class WindowReader:
-    """An image of which only windows are read, so that it may be larger than memory.
-
-    Made by `sam_rlx.io.open_windows`. Closed by `close` or at the end of a ``with`` block.
-
-    Attributes
-    ----------
-    shape : (int, int)
-        Height and width in pixels.
-    transform : tuple of 6 floats, or None
-        Where pixels lie on a map: the corner of pixel (x, y) is at ``a x + b y + c``,
-        ``d x + e y + f``.
-    crs : str or None
-        The reference system of the map, such as ``"EPSG:32633"``.
-    """
+class WindowReader(Windows):
+    """What all kinds of `Windows` have in common: checks, and the way of values to RGB."""
 
     def __init__(
         self,

@@ -10,10 +10,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import _core, io
+from sam_rlx import io
 from sam_rlx._internal.files.marks import PNG_MARK, PNG_RESULT
 from sam_rlx._internal.files.suffixes import WRITTEN
 from sam_rlx._internal.formats import coco
+from sam_rlx._internal.formats.instances import OBJECT, Instance
+from sam_rlx._internal.formats.outlines import flat_polygons
+from sam_rlx._internal.results import ResultForms, names_of, of_mask
 from sam_rlx.apps.annotator.document import Segment
 from sam_rlx.apps.annotator.saved import LABELS_KEY
 from sam_rlx.apps.annotator.sources import encoded
@@ -23,12 +26,29 @@ Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
 
 
 @dataclass(frozen=True, eq=False)
-class Annotated:
-    """An image of a session: its name, its size (H, W), and its objects."""
+class Annotated(ResultForms):
+    """An image of a session: its name, its size (H, W), and its objects.
+
+    An object that a text found is called by the text, and has its own name in its fields.
+    """
 
     name: str
     hw: tuple[int, int]
     objects: Sequence[Segment]
+
+    def _instances(self) -> list[Instance]:
+        return [
+            of_mask(
+                one.mask,
+                name=one.text or one.name,
+                score=one.score,
+                fields={"name": one.name, "color": list(one.color)},
+            )
+            for one in self.objects
+        ]
+
+    def _hw(self) -> tuple[int, int]:
+        return self.hw
 
 
 @dataclass(frozen=True)
@@ -52,7 +72,7 @@ def export(form: str, current: Annotated, every: Sequence[Annotated]) -> Exporte
     ----------
     form : {"coco", "png", "labels", "npz", "polygons"}
         COCO's JSON; a ZIP of a PNG for each object; one PNG whose values are 0 and 1, 2, ... for
-        the objects (later ones on top); NumPy arrays; JSON with outlines.
+        the objects (as `label_image` of results); NumPy arrays; JSON with outlines.
     current : Annotated
         The image that is shown.
     every : sequence of Annotated
@@ -80,24 +100,13 @@ def _json(document: Any) -> bytes:
 
 def coco_document(images: Sequence[Annotated]) -> dict[str, Any]:
     """Return one COCO document; categories are the names of the objects."""
-    names = list(dict.fromkeys(one.text or one.name for image in images for one in image.objects))
-    numbers = {name: number + 1 for number, name in enumerate(names)}
+    found = [image._instances() for image in images]
+    names = names_of(instance for instances in found for instance in instances)
     documents = []
-    for image in images:
+    for image, instances in zip(images, found, strict=True):
         height, width = image.hw
-        annotations = [
-            io.coco_annotation(
-                one.mask,
-                category_id=numbers[one.text or one.name],
-                name=one.name,
-                color=list(one.color),
-                score=one.score,
-            )
-            for one in image.objects
-            if one.mask.any()
-        ]
         described = {"file_name": image.name, "height": height, "width": width}
-        documents.append(coco.document(described, annotations, names or ["object"]))
+        documents.append(coco.of_instances(described, instances, categories=names or [OBJECT]))
     return coco.joined(documents)
 
 
@@ -111,16 +120,8 @@ def _pngs(image: Annotated) -> bytes:
     return file.getvalue()
 
 
-def label_image(image: Annotated) -> NDArray[np.uint16]:
-    """Return (H, W): 0 for the background, k for the object k, from 1; later ones on top."""
-    labels = np.zeros(image.hw, np.uint16)
-    for number, one in enumerate(image.objects):
-        labels[one.mask] = number + 1
-    return labels
-
-
 def _labels(image: Annotated) -> bytes:
-    labels = label_image(image)
+    labels = image.label_image()
     small = len(image.objects) < 256
     said = {
         str(number + 1): {"name": one.name, "color": list(one.color), "score": one.score}
@@ -144,7 +145,7 @@ def arrays(image: Annotated) -> dict[str, NDArray[Any]]:
         "scores": np.array([one.score for one in image.objects], np.float32),
         "names": np.array([one.name for one in image.objects], np.str_),
         "colors": np.array([one.color for one in image.objects], np.uint8).reshape(-1, 3),
-        "labels": label_image(image),
+        "labels": image.label_image(),
     }
 
 
@@ -161,12 +162,7 @@ def _polygons(image: Annotated) -> dict[str, Any]:
         "height": height,
         "width": width,
         "objects": [
-            {
-                "name": one.name,
-                "color": list(one.color),
-                "score": one.score,
-                "polygons": _core.mask_to_polygons(one.mask, True),
-            }
-            for one in image.objects
+            {**one.fields, "score": one.score, "polygons": flat_polygons(one)}
+            for one in image._instances()
         ],
     }

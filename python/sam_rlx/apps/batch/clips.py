@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sam_rlx._internal.media.frames import FrameSource, open_frames
+from sam_rlx._internal.results import of_mask
 from sam_rlx.apps.batch.fatal import results
 from sam_rlx.apps.batch.finders import check_prompts, check_size, entry
 from sam_rlx.apps.batch.items import Item
@@ -144,7 +145,9 @@ def track(
         start = None if last < 0 else last + 1
         for number, frame in enumerate(video.propagate(start_frame=start), 1):
             found = [
-                entry(mask, str(name), float(frame.scores.get(name, 0.0)), frame.frame_index)
+                entry(
+                    of_mask(mask), str(name), float(frame.scores.get(name, 0.0)), frame.frame_index
+                )
                 for name, mask in frame.masks.items()
                 if mask.any()  # an object that is away has no entry
             ]

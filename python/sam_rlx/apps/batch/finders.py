@@ -1,7 +1,8 @@
 """Masks of one image: of everything, of prompts, of texts."""
 
 import io as standard_io
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -9,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core, io
+from sam_rlx._internal.formats import coco
+from sam_rlx._internal.formats.instances import Instance
+from sam_rlx._internal.results import instances_of
 from sam_rlx.apps.batch.items import Item, Prompt
 from sam_rlx.apps.batch.job import Job
 from sam_rlx.apps.batch.parquet import read_bytes
@@ -21,12 +25,14 @@ from sam_rlx.model import Model
 # Objects in one call of the decoder, and bytes of their masks.
 _MAX_PROMPTS, _MAX_BYTES = 64, 1 << 26
 Masks = list[dict[str, Any]]
+# An image that is read whole, or by windows for tiles.
+Image = NDArray[np.uint8] | io.Windows
 
 
 class Finder(Protocol):
     """What a task does with an image."""
 
-    def find(self, item: Item, image: NDArray[np.uint8]) -> Masks:
+    def find(self, item: Item, image: Image) -> Masks:
         """Return the entries of a row's masks."""
 
 
@@ -43,15 +49,20 @@ def make(job: Job, model: Model) -> Finder:
     return _Prompts(job, model) if job.task == "prompts" else _Texts(job, model)
 
 
-def read_image(item: Item) -> NDArray[np.uint8]:
-    """Read the image of an item, and check its size if its prompts have one."""
-    if item.row is None:
-        image = io.read_image(item.path)
-    else:
-        group, row, column = item.row
-        image = io.read_image(standard_io.BytesIO(read_bytes(item.path, group, row, column)))
-    check_size(item, (image.shape[0], image.shape[1]))
-    return image
+@contextmanager
+def opened(item: Item, *, in_tiles: bool) -> Iterator[Image]:
+    """Give the image of an item, after a check of its size if its prompts have one."""
+    with ExitStack() as stack:
+        image: Image
+        if item.row is not None:
+            group, row, column = item.row
+            image = io.read_image(standard_io.BytesIO(read_bytes(item.path, group, row, column)))
+        elif in_tiles:
+            image = stack.enter_context(io.open_windows(item.path))
+        else:
+            image = io.read_image(item.path)
+        check_size(item, (image.shape[0], image.shape[1]))
+        yield image
 
 
 def check_size(item: Item, found: tuple[int, int]) -> None:
@@ -75,9 +86,9 @@ def check_prompts(item: Item, hw: tuple[int, int]) -> None:
             _core.check_boxes(prompt.name, box, hw, "an image")
 
 
-def entry(mask: NDArray[np.bool_], name: str, score: float, frame: int = 0) -> dict[str, Any]:
-    """Return the entry of a mask."""
-    found = io.coco_annotation(mask)
+def entry(instance: Instance, name: str, score: float, frame: int = 0) -> dict[str, Any]:
+    """Return the entry of an object."""
+    found = coco.annotation(instance)
     return {
         "frame": frame,
         "object": name,
@@ -93,9 +104,10 @@ class _Everything:
 
     def __init__(self, job: Job, model: Model) -> None:
         self._generator = MaskGenerator(model, **job.options, num_threads=job.threads)
+        self._tiles = job.tiles
 
-    def find(self, item: Item, image: NDArray[np.uint8]) -> Masks:
-        records = self._generator.generate(image)
+    def find(self, item: Item, image: Image) -> Masks:
+        records = self._generator.generate(image, **self._tiles)
         return [_record(number, record.to_coco()) for number, record in enumerate(records)]
 
 
@@ -118,27 +130,34 @@ class _Prompts:
 
     def __init__(self, job: Job, model: Model) -> None:
         self._predictor = ImagePredictor(model, num_threads=job.threads)
+        self._tiles = job.tiles
 
-    def find(self, item: Item, image: NDArray[np.uint8]) -> Masks:
+    def find(self, item: Item, image: Image) -> Masks:
         check_prompts(item, (image.shape[0], image.shape[1]))
         if not item.prompts:
             return []
-        self._predictor.set_image(image)
+        given = {"image": image, **self._tiles} if self._tiles else {}
+        if not given:
+            self._predictor.set_image(image)
         by_number: dict[int, dict[str, Any]] = {}
         numbered = sorted(enumerate(item.prompts), key=lambda pair: _form(pair[1]))
         for form, same in groupby(numbered, key=lambda pair: _form(pair[1])):
             group = list(same)
             masks = 3 if _is_ambiguous(form) else 1
-            size = max(1, min(_MAX_PROMPTS, _MAX_BYTES // (masks * image[..., 0].size)))
+            size = max(
+                1, min(_MAX_PROMPTS, _MAX_BYTES // (masks * image.shape[0] * image.shape[1]))
+            )
+            if given:  # each tile is encoded once a call, and masks are run lengths
+                size = len(group)
             for first in range(0, len(group), size):
                 some = group[first : first + size]
-                found = self._predict([prompt for _, prompt in some])
+                found = self._predict([prompt for _, prompt in some], given)
                 by_number.update(zip((number for number, _ in some), found, strict=True))
         return [by_number[number] for number in range(len(item.prompts))]
 
-    def _predict(self, prompts: Sequence[Prompt]) -> Masks:
-        """Predict prompts of one form in one call."""
-        arguments: dict[str, Any] = {}
+    def _predict(self, prompts: Sequence[Prompt], given: Mapping[str, Any]) -> Masks:
+        """Predict prompts of one form in one call; `given` says which tiles of what."""
+        arguments: dict[str, Any] = {**given}
         points, has_box = _form(prompts[0])
         if points:
             arguments["point_coords"] = np.array([prompt.points for prompt in prompts])
@@ -147,13 +166,8 @@ class _Prompts:
             arguments["box"] = np.array([prompt.box for prompt in prompts])
         ambiguous = _is_ambiguous((points, has_box))
         result = self._predictor.predict(**arguments, multimask_output=ambiguous)
-        best = result.best()
-        return [
-            entry(result.masks[row, index], prompt.name, float(score))
-            for row, (prompt, index, score) in enumerate(
-                zip(prompts, best.index, best.iou_prediction, strict=True)
-            )
-        ]
+        best = zip(prompts, instances_of("result", result), result.best()[1], strict=True)
+        return [entry(instance, prompt.name, float(score)) for prompt, instance, score in best]
 
 
 def _form(prompt: Prompt) -> tuple[int, bool]:
@@ -170,14 +184,12 @@ class _Texts:
 
     def __init__(self, job: Job, model: Model) -> None:
         self._predictor = ConceptPredictor(model, num_threads=job.threads)
-        self._texts, self._threshold = job.texts, job.threshold
+        self._texts, self._threshold, self._tiles = job.texts, job.threshold, job.tiles
 
-    def find(self, item: Item, image: NDArray[np.uint8]) -> Masks:
+    def find(self, item: Item, image: Image) -> Masks:
         texts = list(self._texts if item.texts is None else item.texts)
         if not texts:
             return []
-        found = self._predictor.predict(image, text=texts, threshold=self._threshold)
-        return [
-            entry(mask, texts[label], float(score))
-            for mask, label, score in zip(found.masks, found.labels, found.scores, strict=True)
-        ]
+        found = self._predictor.predict(image, text=texts, threshold=self._threshold, **self._tiles)
+        parts = zip(instances_of("found", found), found.labels, found.scores, strict=True)
+        return [entry(instance, texts[label], float(score)) for instance, label, score in parts]

@@ -56,6 +56,8 @@ class Job:
         After so many frames the session of a clip is saved.
     threads : int
         Of each worker; results do not depend on it.
+    tile, overlap : int, optional
+        Of images in tiles.
     """
 
     out: str
@@ -68,6 +70,13 @@ class Job:
     masks: bool = False
     keep_every: int = 100
     threads: int = 1
+    tile: int | None = None
+    overlap: int | None = None
+
+    @property
+    def tiles(self) -> dict[str, Any]:
+        """The arguments of predictors for images in tiles."""
+        return {} if self.tile is None else {"tile": self.tile, "overlap": self.overlap}
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that ``json`` can write."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.tiling import Tiling
 from sam_rlx._internal.weights.sources import find_checkpoint
 from sam_rlx.apps.batch import job as jobs
 from sam_rlx.apps.batch import sources
@@ -58,6 +59,7 @@ class Asked:
     workers: int | None
     num_threads: int | None
     block: int | None
+    tiling: Tiling | None
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,12 @@ def make(asked: Asked) -> Plan:
         masks=found.has_views if asked.masks is None else asked.masks,
         keep_every=asked.keep_every,
         threads=_threads(asked.workers, asked.num_threads),
+        tile=None if asked.tiling is None else asked.tiling.side,
+        overlap=None if asked.tiling is None else asked.tiling.overlap,
     )
+    clip = next((item.path for item in items if item.is_clip), None)
+    if clip is not None and job.tile is not None:
+        raise InvalidArgumentError(f"tile: expected images alone, found the clip {clip}")
     _refuse_nothing(items, Path(job.out))
     size = asked.block or min(_MAX_BLOCK, max(1, len(items) // _MAX_BLOCK))
     return Plan(job, items, size, [*found.notes, *([_UNUSED] if unused else [])])

@@ -110,9 +110,9 @@ class BlockWorker:
             kept = partial(journal.kept, item.index)
             with closing(clips.ClipCheckpoint(self._clip(item), contents)) as checkpoint:
                 return clips.track(item, self._job, self._model, checkpoint, kept)
-        image = finders.read_image(item)
-        height, width = image.shape[:2]
-        masks = self._finder.find(item, image)
+        with finders.opened(item, in_tiles=self._job.tile is not None) as image:
+            height, width = image.shape[0], image.shape[1]
+            masks = self._finder.find(item, image)
         return {"height": height, "width": width, "frames": 1, "masks": masks}
 
     def _clip(self, item: Item) -> Path:

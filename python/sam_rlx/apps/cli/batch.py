@@ -9,7 +9,7 @@ from typing import Any
 
 from sam_rlx import io
 from sam_rlx._internal.files.marks import JSON_MARK
-from sam_rlx.apps.cli import clicks, common, concepts, generator_options, outputs
+from sam_rlx.apps.cli import clicks, common, concepts, generator_options, outputs, tiles
 from sam_rlx.apps.cli.common import Unfulfilled, UsageError
 from sam_rlx.errors import InvalidArgumentError
 
@@ -39,6 +39,7 @@ def add_parser(commands: Any) -> None:
     clicks.add_arguments(parser, ", on images without own prompts")
     concepts.add_text_arguments(parser, "find everything that the text names (SAM 3)")
     generator_options.add_arguments(parser)
+    tiles.add_arguments(parser)
     _add_work(parser)
     parser.set_defaults(run=run)
 
@@ -135,6 +136,7 @@ def run(args: argparse.Namespace) -> None:
             text=args.text or None,
             threshold=args.threshold,
             options=generator_options.given(args),
+            **tiles.given(args),
             masks=args.masks,
             engine=args.engine,
             workers=args.workers,

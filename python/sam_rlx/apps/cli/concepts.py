@@ -12,7 +12,7 @@ from sam_rlx._internal import options
 from sam_rlx._internal.progress import terminal_clock
 from sam_rlx._internal.results import instances_of
 from sam_rlx._internal.weights.sources import PACKAGED
-from sam_rlx.apps.cli import clicks, tiles
+from sam_rlx.apps.cli import clicks, generator_options, tiles
 from sam_rlx.apps.cli.common import UsageError, utf8
 from sam_rlx.apps.cli.images import Say
 from sam_rlx.apps.cli.outputs import Found
@@ -118,7 +118,8 @@ class ConceptFinder:
 
     def arguments(self) -> dict[str, Any]:
         """Return the prompts and the threshold."""
-        return {**self._prompts, "threshold": self._args.threshold}
+        area = generator_options.region_area(self._args)
+        return {**self._prompts, "threshold": self._args.threshold, **area}
 
     def plan(self) -> str:
         """Name the prompts."""
@@ -126,7 +127,7 @@ class ConceptFinder:
 
     def find(self, image: tiles.Image, say: Say) -> Found:
         """Find all instances."""
-        prompts = {**self._prompts, "threshold": self._args.threshold}
+        prompts = self.arguments()
         start = time.perf_counter()
         if isinstance(image, np.ndarray):
             with terminal_clock("encoding"):

@@ -6,6 +6,7 @@ from typing import Any
 from sam_rlx._internal import options as _options
 from sam_rlx.apps.cli import common
 
+_REGION_AREA = "min_mask_region_area"
 _OPTIONS = (
     "points_per_side",
     "points_per_batch",
@@ -13,26 +14,41 @@ _OPTIONS = (
     "stability_score_thresh",
     "box_nms_thresh",
     "crop_n_layers",
-    "min_mask_region_area",
+    _REGION_AREA,
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add an option for each argument of the generator that the command line offers."""
-    options = _options.describe("generator", "sam")
     for name in _OPTIONS:
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=common.number_of(options[name]),
-            metavar="N",
-            help=f"{options[name]['help']} {_options.default_text('generator', name)}",
-        )
+        _add(parser, name)
     parser.add_argument(
         "--objects-only",
         action="store_true",
         default=None,
         help="one mask for each object, for counting: no parts, no unions, no ground",
     )
+
+
+def _add(parser: argparse.ArgumentParser, name: str) -> None:
+    option = _options.describe("generator", "sam")[name]
+    parser.add_argument(
+        f"--{name.replace('_', '-')}",
+        type=common.number_of(option),
+        metavar="N",
+        help=f"{option['help']} {_options.default_text('generator', name)}",
+    )
+
+
+def add_region_area(parser: argparse.ArgumentParser) -> None:
+    """Add ``--min-mask-region-area``, which all predictors have."""
+    _add(parser, _REGION_AREA)
+
+
+def region_area(args: argparse.Namespace) -> dict[str, Any]:
+    """Return it if it was given, as an argument of predictors."""
+    value = getattr(args, _REGION_AREA)
+    return {} if value is None else {_REGION_AREA: value}
 
 
 def given(args: argparse.Namespace) -> dict[str, Any]:

@@ -16,6 +16,7 @@ _EXAMPLES = """examples:
   sam-rlx info
   sam-rlx info sam_vit_b_01ec64.pth
   sam-rlx info training_checkpoint.pth --key ema.module
+  sam-rlx info sam_vit_b_01ec64.pth --lora my-lora
   sam-rlx info sam-nano --json
 """
 _MAX_LISTED = 20  # tensors of a file that does not load
@@ -27,25 +28,29 @@ def add_parser(commands: Any) -> None:
         "info",
         help="what a checkpoint holds, and what this build can do",
         description="Without MODEL: tell about this build and CPU, and list the released models "
-        "that load. With MODEL: load it and list its tensors too. Of a file that does not load: "
-        "what it holds, how it is wrapped, and why it does not.",
+        "that load. With MODEL: load it, with --lora see whether an adapter fits, and list its "
+        "tensors too. Of a file that does not load: what it holds, how it is wrapped, and why it "
+        "does not.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", nargs="?", help="checkpoint, hub id or sam-nano")
     common.add_key_argument(parser)
+    common.add_lora_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON on stdout")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
+    if args.lora is not None and args.model is None:
+        raise common.UsageError(f"--lora: expected it beside MODEL, found {args.lora} alone")
     found: dict[str, Any] = {"build": models.build_info()}
     if args.model is None:
         found["releases"] = _core.releases()
     if args.model is not None:
         with terminal_clock("reading"):
-            found |= _read(args.model, args.key)
+            found |= _read(args.model, args.key, args.lora)
     if args.json:
         common.print_json(found, indent=1)
         return
@@ -69,11 +74,11 @@ def _print_releases(rows: list[dict[str, Any]]) -> None:
         common.tell(f"  {names} {megabytes:>8}  {row['license']}")
 
 
-def _read(source: str, key: str | None) -> dict[str, Any]:
+def _read(source: str, key: str | None, lora: str | None) -> dict[str, Any]:
     """Return what is known of a checkpoint: its file, and its model or why it does not load."""
     path = os.fspath(find_checkpoint(source))
     try:
-        model = _facts(models.load_model(source, key=key), key)
+        model = _facts(models.load_model(source, key=key, lora=lora), key)
     except SamRlxError as error:
         try:
             return {"file": _core.inspect_checkpoint(path, key), "reason": str(error)}
@@ -85,6 +90,7 @@ def _read(source: str, key: str | None) -> dict[str, Any]:
 def _facts(model: models.Model, key: str | None) -> dict[str, Any]:
     return {
         "source": model.source,
+        "lora": model.lora,
         "family": model.family,
         "variant": model.variant,
         "precision": model.precision,
@@ -106,6 +112,8 @@ def _print_model(facts: dict[str, Any], file: dict[str, Any]) -> None:
     for line in ("", facts["source"], facts["summary"]):
         common.tell(line)
     common.tell(f"network input {facts['img_size']}, mask input {facts['mask_side']}")
+    if facts["lora"] is not None:
+        common.tell(f"merged with the adapter {facts['lora']}")
     _print_wrappers(file)
     for key, names in facts["report"].items():
         if names:

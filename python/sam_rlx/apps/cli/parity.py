@@ -27,6 +27,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("checkpoint", metavar="MODEL", help="checkpoint, hub id or packaged model")
     common.add_key_argument(parser)
+    common.add_lora_argument(parser)
     parser.add_argument(
         "--image",
         action="append",
@@ -96,6 +97,7 @@ def run(args: argparse.Namespace) -> None:
             tolerance=args.tolerance,
             num_threads=args.threads,
             key=args.key,
+            lora=args.lora,
             progress=True,
         )
     except InvalidArgumentError as error:
@@ -115,7 +117,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _check_outputs(args: argparse.Namespace) -> None:
     """Raise `UsageError`, before the work, for a report that would replace another file."""
-    given = [args.checkpoint, args.reference_checkpoint, args.clip, *(args.image or [])]
+    given = [args.checkpoint, args.reference_checkpoint, args.lora, args.clip, *(args.image or [])]
     taken = [Path(source) for source in given if source is not None]
     for option in ("json", "junit", "html"):
         path = getattr(args, option)

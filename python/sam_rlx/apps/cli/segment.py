@@ -11,7 +11,17 @@ from sam_rlx import viz
 from sam_rlx._internal.files.marks import digest
 from sam_rlx._internal.progress import terminal_clock
 from sam_rlx._internal.results import of_mask
-from sam_rlx.apps.cli import clicks, common, concepts, images, inputs, mask_files, outputs, tiles
+from sam_rlx.apps.cli import (
+    clicks,
+    common,
+    concepts,
+    generator_options,
+    images,
+    inputs,
+    mask_files,
+    outputs,
+    tiles,
+)
 from sam_rlx.apps.cli.common import UsageError
 from sam_rlx.apps.cli.images import Say
 from sam_rlx.apps.cli.outputs import Found
@@ -55,6 +65,7 @@ def add_parser(commands: Any) -> None:
         "--multimask", action="store_true", help="give three candidates; the overlay shows the best"
     )
     concepts.add_arguments(parser)
+    generator_options.add_region_area(parser)
     tiles.add_arguments(parser)
     outputs.add_output_arguments(parser)
     parser.set_defaults(run=run)
@@ -107,7 +118,13 @@ class _PromptFinder:
         """Return the prompts."""
         args = self._args
         mask = None if args.mask is None else digest(args.mask)
-        return {"point": args.point, "box": args.box, "mask": mask, "multimask": args.multimask}
+        return {
+            "point": args.point,
+            "box": args.box,
+            "mask": mask,
+            "multimask": args.multimask,
+            **generator_options.region_area(args),
+        }
 
     def plan(self) -> str:
         """Count the prompts."""
@@ -117,7 +134,7 @@ class _PromptFinder:
 
     def find(self, image: tiles.Image, say: Say) -> Found:
         """Predict masks."""
-        prompts = dict(self._prompts)
+        prompts = self._prompts | generator_options.region_area(self._args)
         if self._mask is not None:
             hw = (image.shape[0], image.shape[1])
             prompts["mask_input"] = self._mask.as_logits(self._predictor.model, hw)

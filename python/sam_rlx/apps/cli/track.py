@@ -11,7 +11,7 @@ from sam_rlx._internal import options
 from sam_rlx._internal.media.clip_writer import ClipWriter
 from sam_rlx._internal.media.frames import ClipFrames, FolderFrames, FrameSource, open_frames
 from sam_rlx._internal.progress import terminal_bar, terminal_clock
-from sam_rlx.apps.cli import common, mask_files
+from sam_rlx.apps.cli import common, generator_options, mask_files
 from sam_rlx.apps.cli.clicks import check_boxes, check_points, parse_box, parse_point, parse_range
 from sam_rlx.apps.cli.common import Unfulfilled, UsageError
 from sam_rlx.apps.cli.outputs import add_polygons_argument
@@ -88,6 +88,7 @@ def add_parser(commands: Any) -> None:
         help="with --text: follow what is found with a score above it (default: "
         f"{scores[_NEW]['default']} for new objects, {scores[_KNOWN]['default']} to confirm them)",
     )
+    generator_options.add_region_area(parser)
     parser.add_argument(
         "--channel",
         type=int,
@@ -224,7 +225,11 @@ def run(args: argparse.Namespace) -> None:
     if prompts.texts and not model.supports_text:
         raise UsageError(f"--text: expected a checkpoint of SAM 3 as --model, found {args.model}")
     session = VideoPredictor(
-        model, source, num_threads=args.threads, text_options=_text_options(args.threshold)
+        model,
+        source,
+        num_threads=args.threads,
+        text_options=_text_options(args.threshold),
+        **generator_options.region_area(args),
     )
     with terminal_clock("encoding"):
         for (frame, name), group in prompts.objects.items():
