@@ -17,7 +17,7 @@ from sam_rlx import io
 
 STREET = Path(__file__).parents[2] / "docs" / "media" / "street.jpg"
 ASSETS = Path(sam_rlx.__file__).parent / "assets"
-COINS = ((315, 153, 380, 214), (305, 14, 368, 76), (30, 24, 80, 77), (105, 28, 160, 84))
+COINS = ((315, 153, 380, 214), (305, 14, 368, 76), (19, 32, 71, 80), (79, 34, 125, 80))
 PRODUCTS = {  # boxes on the photograph of the docs
     "helmet": (165, 158, 282, 246),
     "panel": (235, 140, 375, 315),
@@ -27,7 +27,7 @@ CELLS = 18
 ROOFS = 12
 SHAPES = {"red circle": (205, 50, 40), "blue square": (50, 80, 200), "green circle": (40, 150, 60)}
 PHOTOS = 5
-FRAMES, CLIP = 12, (240, 320)
+FRAMES, CLIP = 8, (240, 320)
 ORIGIN, METER = (500_000.0, 5_400_000.0), 0.5  # corner of scene.tif in UTM zone 33, its pixels
 
 
@@ -39,6 +39,7 @@ def lay_out(folder: Path) -> None:
     save(folder / "cells.jpg", cells())
     for number in range(PHOTOS):
         save(folder / "photos" / f"table_{number}.jpg", table(number))
+    save(folder / "parts.jpg", parts())
     coins = folder / "coins.jpg"
     coins.write_bytes((ASSETS / "coins.jpg").read_bytes())
     (folder / "photo.jpg").write_bytes((ASSETS / "coffee.jpg").read_bytes())
@@ -98,10 +99,28 @@ def cells() -> NDArray[np.uint8]:
         x, y = 35 + 62 * column + rng.integers(-7, 8), 50 + 94 * row + rng.integers(-14, 15)
         width, height = rng.integers(18, 26), rng.integers(18, 26)
         tone = int(rng.integers(-20, 21))
-        draw.ellipse((x - width, y - height, x + width, y + height), (170 + tone,) * 3)
+        _disc(draw, int(x), int(y), int(width), int(height), 170 + tone)
         nx, ny, r = x + rng.integers(-5, 6), y + rng.integers(-5, 6), rng.integers(6, 9)
-        draw.ellipse((nx - r, ny - r, nx + r, ny + r), (225 + tone,) * 3)
+        _disc(draw, int(nx), int(ny), int(r), int(r), 225 + tone)
     return _finished(image, 1.2, 4, 3)
+
+
+def parts() -> NDArray[np.uint8]:
+    """Return nine parts on a belt, three of each of `SHAPES`, mixed."""
+    rng = np.random.default_rng(4)
+    image = Image.new("RGB", (336, 336), (188, 184, 176))
+    draw = ImageDraw.Draw(image)
+    for corner, kind in enumerate(rng.permutation(9) % 3):
+        name, color = list(SHAPES.items())[kind]
+        x, y = 58 + 110 * (corner % 3) + rng.integers(-8, 9), 58 + 110 * (corner // 3)
+        r = int(rng.integers(26, 36))
+        shape = draw.ellipse if "circle" in name else draw.rectangle
+        shape((x - r, y - r, x + r, y + r), color)
+    return _finished(image, 0.8, 3, 4)
+
+
+def _disc(draw: ImageDraw.ImageDraw, x: int, y: int, width: int, height: int, tone: int) -> None:
+    draw.ellipse((x - width, y - height, x + width, y + height), (tone,) * 3)
 
 
 def table(number: int) -> NDArray[np.uint8]:

@@ -353,7 +353,9 @@ class Outputs:
         masks = None if files.masks is None else files.masks / "mask_*.png"
         every = (files.overlay, files.json, self._json, files.npz, masks)
         shown = [str(path) for path in every if path is not None]
-        return str(shown + [str(files.further / form) for form in files.formats] or "nothing")
+        if files.further is not None:
+            shown += [str(files.further / form) for form in files.formats]
+        return str(shown or "nothing")
 
     def check(self, inputs: Iterable[Path], names: Iterable[str]) -> None:
         """Raise `UsageError` if a result would replace an input or foreign masks."""
