@@ -42,7 +42,9 @@ _BLOCK = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 # Members that come from Python's own classes have no text of ours.
-_FOREIGN = "object, BaseException, Exception, str, dict, tuple, list, Mapping, ndarray, Enum"
+_FOREIGN = (
+    "object, BaseException, Exception, str, dict, tuple, list, Mapping, Sequence, ndarray, Enum"
+)
 
 
 def write_pages() -> None:
