@@ -76,7 +76,7 @@ def as_user(state: dict[str, str], script: str) -> str:
     path = "/opt/sam-rlx/bin:/usr/bin:/bin"
     return (
         f"cd {state['WORKDIR']}\n"
-        f"su -s /bin/bash {state['USER']} -c 'export PATH={path}\nset -euo pipefail\n{quoted}'"
+        f"su -s /bin/bash "$(id -nu {state['USER']})" -c 'export PATH={path}\nset -euo pipefail\n{quoted}'"
     )
 
 
