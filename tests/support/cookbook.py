@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import sam_rlx
-import tifffile
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 from sam_rlx import io
@@ -112,7 +111,7 @@ def parts() -> NDArray[np.uint8]:
     draw = ImageDraw.Draw(image)
     for corner, kind in enumerate(rng.permutation(9) % 3):
         name, color = list(SHAPES.items())[kind]
-        x, y = 58 + 110 * (corner % 3) + rng.integers(-8, 9), 58 + 110 * (corner // 3)
+        x, y = 58 + 110 * (corner % 3) + int(rng.integers(-8, 9)), 58 + 110 * (corner // 3)
         r = int(rng.integers(26, 36))
         shape = draw.ellipse if "circle" in name else draw.rectangle
         shape((x - r, y - r, x + r, y + r), color)
@@ -178,6 +177,8 @@ def roofs() -> NDArray[np.uint8]:
 
 def write_geotiff(path: Path, pixels: NDArray[np.uint8]) -> None:
     """Write a TIFF with the tags of GeoTIFF 1.1: UTM zone 33 north, pixels of half a metre."""
+    import tifffile  # not where wheels are tried
+
     keys = (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633)
     tags = [
         (33550, "d", 3, (METER, METER, 0.0), True),

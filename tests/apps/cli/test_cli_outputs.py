@@ -172,6 +172,7 @@ def test_formats_without_a_folder(
 
 def test_geojson_of_a_tiled_image_lies_on_its_map(run: Callable[..., tuple], photo: Path) -> None:
     """With --tile the transform of the file is that of the outlines."""
+    pytest.importorskip("tifffile", reason="needs the extra tiff")
     path = photo.parent / "scene.tif"
     cookbook.write_geotiff(path, io.read_image(photo))
     words = [*BOX, "--tile", 512, "--output", "out", "--formats", "geojson"]
