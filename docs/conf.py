@@ -23,6 +23,7 @@ extensions = [
     "numpydoc",
     "_site.names",
     "_site.pages",
+    "_site.search_words",
 ]
 exclude_patterns = ["_site", "_static"]
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -6,7 +6,7 @@ import os
 import re
 import textwrap
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,26 @@ ROOT_PAGES = {
     "SECURITY.md": "security",
     "THIRD_PARTY_NOTICES.md": "third_party_notices",
 }
+# Groups of the reference; modules of `sam_rlx.compat` are the last one.
+GROUPS = {
+    "Models": ("sam_rlx.model", "sam_rlx.conversion"),
+    "Images by clicks, boxes and masks": ("sam_rlx.image",),
+    "Everything on an image": ("sam_rlx.generator",),
+    "What a text names": ("sam_rlx.concept", "sam_rlx.tokenizer"),
+    "Videos": ("sam_rlx.video", "sam_rlx.frames"),
+    "Files and overlays": ("sam_rlx.io", "sam_rlx.viz"),
+    "Many images and clips": ("sam_rlx.batch",),
+    "In a notebook": ("sam_rlx.widget",),
+    "Parity with PyTorch": ("sam_rlx.parity", "sam_rlx.pytest_plugin"),
+    "Errors and warnings": ("sam_rlx.errors",),
+}
 _BLOCK = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 # Members that come from Python's own classes have no text of ours.
-_FOREIGN = "object, BaseException, Exception, str, dict, tuple, list, Mapping, ndarray, Enum"
+_FOREIGN = (
+    "object, BaseException, Exception, str, dict, tuple, list, Mapping, Sequence, ndarray, Enum"
+)
 
 
 def write_pages() -> None:
@@ -116,11 +131,34 @@ def _reference_pages() -> Iterator[tuple[str, str]]:
         for entry in found:
             if entry.module == module:
                 yield f"reference/{module}/{entry.name}.rst", _entry_page(entry)
-    index = _title("Reference") + (
+    yield "reference/index.rst", _reference_index(public)
+
+
+def _reference_index(public: dict[str, list[Entry]]) -> str:
+    """Return the page of all groups, with a line for each name."""
+    text = _title("Reference") + (
         "Every public name has a page. What begins with an underscore, and what is not listed "
         "here, may change at any time.\n\n"
     )
-    yield "reference/index.rst", index + _toctree([f"{name} <{name}/index>" for name in public])
+    for title, modules in GROUPS.items():
+        text += _title(title, "-") + _table(
+            (f":py:obj:`{entry.name} <{entry.path}>`", _first_line(entry))
+            for module in modules
+            for entry in public[module]
+        )
+    dropped_in = [name for name in public if name.startswith("sam_rlx.compat")]
+    text += _title("Drop-in modules", "-") + _table(
+        (f":doc:`{name} <{name}/index>`", _first_sentence(importlib.import_module(name)))
+        for name in dropped_in
+    )
+    listed = "".join(f"   {name} <{name}/index>\n" for name in public)
+    return f"{text}.. toctree::\n   :hidden:\n\n{listed}"
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    """Return a table of names and what they are."""
+    listed = "".join(f"   * - {name}\n     - {line}\n" for name, line in rows)
+    return f".. list-table::\n   :widths: auto\n\n{listed}\n"
 
 
 def _module_page(name: str, found: list[Entry], shadowed: bool) -> str:
@@ -130,11 +168,9 @@ def _module_page(name: str, found: list[Entry], shadowed: bool) -> str:
     """
     options = "   :no-index:\n" if shadowed else ""
     own = [entry for entry in found if entry.module == name]
-    rows = "".join(
-        f"   * - :py:obj:`{entry.name} <{entry.path}>`\n     - {_first_line(entry)}\n"
-        for entry in found
+    table = _table(
+        (f":py:obj:`{entry.name} <{entry.path}>`", _first_line(entry)) for entry in found
     )
-    table = f".. list-table::\n   :widths: auto\n\n{rows}\n" if rows else ""
     listed = "".join(f"   {entry.name}\n" for entry in own)
     hidden = f".. toctree::\n   :hidden:\n\n{listed}" if own else ""
     return f"{_title(name)}.. automodule:: {name}\n   :no-members:\n{options}\n{table}{hidden}"
@@ -144,7 +180,11 @@ def _first_line(entry: Entry) -> str:
     """Return the first sentence of a docstring, without the types of values."""
     if entry.kind == "autodata":
         return f"A value of type ``{type(entry.value).__name__}``."
-    paragraph = (entry.value.__doc__ or "").strip().partition("\n\n")[0]
+    return _first_sentence(entry.value)
+
+
+def _first_sentence(value: Any) -> str:
+    paragraph = (value.__doc__ or "").strip().partition("\n\n")[0]
     return " ".join(paragraph.split())
 
 

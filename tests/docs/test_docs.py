@@ -22,18 +22,11 @@ from sam_rlx import io
 from sam_rlx.apps import cli
 from sam_rlx.apps.cli import demo
 from support import adapters, sam3cpp_files, tiny
+from support.pages import BLOCK, COOKBOOK, PAGES, ROOT, commands, program
 
 pytestmark = pytest.mark.source_tree
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
-PAGES += sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "develop").glob("*.md")])
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-
-
-def _blocks(page: Path, language: str) -> list[str]:
-    return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
 
 
 def _ran(command: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -127,26 +120,9 @@ def _lay_out(page: Path, stand_ins: Path, folder: Path) -> None:
             copy(source, folder / source.name)
 
 
-def _program(page: Path) -> str:
-    """Return the Python blocks of a page as one program, each line where it is on the page.
-
-    A block whose first line says what it needs, beyond the package, is left out.
-    """
-    text = page.read_text()
-    lines = [""] * len(text.splitlines())
-    for match in BLOCK.finditer(text):
-        assert match[1] != "py", "a block that is not run begins with '# needs'"
-        if match[1] != "python" or match[2].startswith("# needs "):
-            continue
-        first = text.count("\n", 0, match.start(2))
-        block = match[2].splitlines()
-        lines[first : first + len(block)] = block
-    return "\n".join(lines)
-
-
 def _written(page: Path) -> set[str]:
     """Return the names of the files that a page's program writes."""
-    return set(re.findall(r'(?:write_image|save|save_embedding)\("([\w.]+)"', _program(page)))
+    return set(re.findall(r'(?:write_image|save|save_embedding)\("([\w.]+)"', program(page)))
 
 
 # What a page's program needs beyond the extra `cli`.
@@ -160,7 +136,7 @@ RUN = [
         marks=[pytest.mark.parity, pytest.mark.slow] if page.name in SLOW else [],
     )
     for page in PAGES
-    if _program(page).strip()
+    if program(page).strip() and page not in COOKBOOK
 ]
 
 
@@ -173,7 +149,7 @@ def test_python_of_a_page_runs_as_its_reader_has_it(
     if extra is not None and importlib.util.find_spec(extra) is None:
         pytest.skip(f"needs {extra}")
     _lay_out(page, stand_ins, tmp_path)
-    ran = run_python("-c", _program(page), cwd=tmp_path)
+    ran = run_python("-c", program(page), cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert _written(page) <= {path.name for path in tmp_path.iterdir()}
 
@@ -187,7 +163,7 @@ def test_what_a_block_needs_is_not_installed_with_the_package() -> None:
         if kind == "python" and (first := text.splitlines()[0]).startswith("# needs ")
     }
     other = ("segment_anything", "sam2", "sam3", "transformers", "ultralytics", "PyTorch", "Spark")
-    other += ("supervision", "rasterio and geopandas", "a running `sam-rlx serve`")
+    other += ("supervision", "napari", "rasterio and geopandas", "a running `sam-rlx serve`")
     assert [need for need in needs if not need.startswith(other)] == []
 
 
@@ -217,10 +193,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Path) 
 
 def _run_commands(page: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """Return what the commands of a page print."""
-    lines = [line for block in _blocks(page, "sh") for line in block.splitlines()]
-    commands = [line for line in lines if line.startswith("sam-rlx ")]
-    assert commands
-    return "".join(_ran(command, capsys) for command in commands)
+    lines = commands(page)
+    assert lines
+    return "".join(_ran(command, capsys) for command in lines)
 
 
 def test_commands_of_the_readme_run(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 from nightly import site_pages
 from support import HANG_SECONDS
+from support.jupyter import chromium
 
 pytestmark = pytest.mark.source_tree
 
@@ -80,6 +81,34 @@ def test_links_of_the_site_lead_somewhere(site: Path) -> None:
     pages = {name: site_pages.read(site, name) for name in files if name.endswith(".html")}
     assert len(pages) > 150
     assert site_pages.broken_links(pages, files) == []
+
+
+# Words by which people look for a task.
+TASKS = """cut out, background removal, count, cells, csv, yolo, coco, geojson, geotiff, tiles,
+large image, lora, video, track, text prompt, int8, quantize, gguf, batch, ray, duckdb, jupyter,
+napari, features, embedding, similarity, matte, polygon, resume, docker"""
+
+
+def test_words_of_tasks_have_a_page() -> None:
+    known = {word for words in site_pages.search_words().values() for word in words}
+    tasks = {" ".join(task.split()) for task in TASKS.split(",")}
+    assert len(tasks) == 30
+    assert tasks <= known
+    assert all((DOCS / f"{page}.md").is_file() for page in site_pages.search_words())
+
+
+@pytest.mark.slow
+def test_search_finds_a_task_by_its_words(site: Path) -> None:
+    chromium()
+    assert site_pages.search_problems(site) == []
+
+
+def test_every_module_has_a_group(public: ModuleType) -> None:
+    """The groups of the reference are of modules that there are, and leave no name out."""
+    names = {entry.path for module in site_pages.groups() for entry in public.entries()[module]}
+    assert {entry.path for entry in public.entries()["sam_rlx"]} <= names
+    rest = set(public.entries()) - site_pages.groups() - {"sam_rlx"}
+    assert [module for module in rest if not module.startswith("sam_rlx.compat")] == []
 
 
 def test_broken_links_are_found() -> None:

@@ -360,6 +360,9 @@ def test_files_of_a_result(tmp_path: Path) -> None:
     assert (folder / "masks.txt").read_text() == _concepts().to_yolo()
     _concepts().save(tmp_path, every, image=image, name="street.jpg")  # written again
     assert [path.name for path in _clicks().save(tmp_path, "csv")] == ["masks.csv"]
+    on_map = {"transform": (0.5, 0, 4e5, 0, -0.5, 5.2e6), "crs": "EPSG:32633"}
+    (path,) = _concepts().save(tmp_path, "geojson", **on_map)
+    assert json.loads(path.read_text()) == _concepts().to_geojson(**on_map)
     with pytest.raises(sam_rlx.InvalidArgumentError, match="image: expected the image for"):
         _clicks().save(tmp_path, ["overlay"])
     with pytest.raises(sam_rlx.InvalidArgumentError, match="formats: expected one of"):

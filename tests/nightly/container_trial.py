@@ -74,9 +74,10 @@ def as_user(state: dict[str, str], script: str) -> str:
     """Return the script that runs another one as the user of the image, in its folder."""
     quoted = script.replace("'", "'\\''")
     path = "/opt/sam-rlx/bin:/usr/bin:/bin"
+    user = f'"$(id -nu {state["USER"]})"'  # a name or a number
     return (
         f"cd {state['WORKDIR']}\n"
-        f"su -s /bin/bash {state['USER']} -c 'export PATH={path}\nset -euo pipefail\n{quoted}'"
+        f"su -s /bin/bash {user} -c 'export PATH={path}\nset -euo pipefail\n{quoted}'"
     )
 
 

@@ -1,4 +1,4 @@
-"""Every page of the documentation site in Chromium: errors, requests to other hosts, broken links.
+"""Every page of the documentation site in Chromium: errors, broken links, and its search.
 
 Builds the site unless a folder is given. Needs the extra ``docs``, playwright and Chromium.
 Example: ``python tests/nightly/site_pages.py build/site --images build/pages``
@@ -7,6 +7,7 @@ Example: ``python tests/nightly/site_pages.py build/site --images build/pages``
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import http.server
 import os
@@ -132,6 +133,65 @@ def visit(folder: Path, images: Path | None = None) -> tuple[int, list[str]]:
     return len(paths), problems + broken_links(found, files)
 
 
+# What the engine of the site answers, without what its page draws.
+_SEARCH = """
+async words => {
+  const answered = () => typeof Search !== "undefined" && Search.hasIndex();
+  for (let left = 600; !answered() && left; left--)
+    await new Promise(done => setTimeout(done, 100));
+  return words.map(word =>
+    Search._performSearch(...Search._parseQuery(word)).reverse().map(found => found[0]));
+}
+"""
+
+
+def search(folder: Path, words: list[str]) -> dict[str, list[str]]:
+    """Search a built site in Chromium by its own engine: pages for each text, the best first."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or os.environ.get("CHROMIUM")
+    with served(folder) as base, sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{base}search.html", wait_until="load")
+        found = page.evaluate(_SEARCH, words)
+        browser.close()
+    # A page may be found by its title, its text and headings: it counts once.
+    return {word: list(dict.fromkeys(each)) for word, each in zip(words, found, strict=True)}
+
+
+def search_problems(folder: Path) -> list[str]:
+    """Return the words of `docs/_site/search_words.py` that do not find their page at once."""
+    pages = {word: page for page, words in search_words().items() for word in words}
+    found = search(folder, list(pages))
+    return [
+        f"search: {word}: expected {page} first or second, found {found[word][:3]}"
+        for word, page in pages.items()
+        if page not in found[word][:2]
+    ]
+
+
+def search_words() -> dict[str, tuple[str, ...]]:
+    """Return the words for each page."""
+    return dict(_value("search_words.py", "WORDS"))
+
+
+def groups() -> set[str]:
+    """Return the modules that have a group in the reference."""
+    return {module for modules in _value("pages.py", "GROUPS").values() for module in modules}
+
+
+def _value(file: str, name: str) -> Any:
+    """Return a constant of `docs/_site`, whose modules need Sphinx."""
+    tree = ast.parse((ROOT / "docs" / "_site" / file).read_text(encoding="utf-8"))
+    (found,) = (
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
+    )
+    return ast.literal_eval(found)
+
+
 def main(amount: int = 0, seed: int = 0) -> int:
     """Build the site and open its pages: the number of problems."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -141,7 +201,9 @@ def main(amount: int = 0, seed: int = 0) -> int:
     if args.images:
         args.images.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        count, problems = visit(args.site or build(Path(folder)), args.images)
+        site = args.site or build(Path(folder))
+        count, problems = visit(site, args.images)
+        problems += search_problems(site)
     for problem in problems:
         print(problem)
     print(f"site_pages: {count} pages, {len(problems)} problems")

@@ -78,7 +78,7 @@ def test_it_runs_as_a_user_without_rights():
     words = [each.word for each in run]
     (user,) = (each.text for each in run if each.word == "USER")
     assert user != "root"
-    assert any(f"useradd --create-home {user}" in each.text for each in run)
+    assert any(f"useradd --create-home --uid {user} " in each.text for each in run)
     assert words.index("USER") > max(i for i, word in enumerate(words) if word == "RUN")
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
+
+from support import HANG_SECONDS
 
 TOKEN = "0123456789abcdef-token"
 HOST = "127.0.0.1:8765"
@@ -115,3 +122,20 @@ def predictor(model: sam_rlx.Model) -> sam_rlx.ImagePredictor:
 
     coins = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
     return predictor_of(model, read_image(coins))
+
+
+@contextmanager
+def serving(*options: str) -> Iterator[str]:
+    """Run ``sam-rlx serve`` in a process of its own: the address of its page."""
+    command = [sys.executable, "-m", "sam_rlx", "serve", "--port", "0", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        found = next(filter(None, (re.match(r"page: +(\S+)", line) for line in process.stdout)))
+        yield found[1]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=HANG_SECONDS)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=HANG_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -41,8 +41,27 @@ Format: TypeAlias = Literal[
     "coco", "masks", "overlay", "cutouts", "labels", "csv", "geojson", "yolo"
 ]
 FORMATS = ("coco", "masks", "overlay", "cutouts", "labels", "csv", "geojson", "yolo")
+# Formats that are one file for all objects.
+FILES = {
+    "coco": "masks.json",
+    "overlay": "overlay.png",
+    "labels": "labels.png",
+    "csv": "masks.csv",
+    "geojson": "masks.geojson",
+    "yolo": "masks.txt",
+}
 _OF_IMAGE = ("overlay", "cutouts")
 _MAX_TOLERANCE = 1e6  # pixels
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a result does not know of itself: names of its image and objects, its map."""
+
+    file_name: str = ""
+    names: str | Sequence[str] | None = None
+    transform: Any = None
+    crs: Any = None
 
 
 class ResultForms:
@@ -453,6 +472,8 @@ class ResultForms:
         image: Any = None,
         name: str | None = None,
         names: str | Sequence[str] | None = None,
+        transform: Any = None,
+        crs: Any = None,
     ) -> list[Path]:
         """Write the result as files, called as those of the command line.
 
@@ -472,6 +493,8 @@ class ResultForms:
             in one folder. Also the ``file_name`` in COCO.
         names : str or sequence of str, optional
             What the objects are.
+        transform, crs : optional
+            Of ``"geojson"``, as for `to_geojson`.
 
         Returns
         -------
@@ -494,48 +517,46 @@ class ResultForms:
         called = "" if name is None else as_text("name", name)
         if called:
             target = target / file_name(called)
-        written: list[Path] = []
-        for form in wanted:
-            written += self._write(form, target, pixels, called, names)
-        return written
+        words = Words(called, names, transform, crs)
+        return [path for form in wanted for path in form_files(self, form, target, pixels, words)]
 
     def _write(
-        self,
-        form: str,
-        folder: Path,
-        pixels: NDArray[np.uint8] | None,
-        called: str,
-        names: str | Sequence[str] | None,
+        self, form: str, folder: Path, pixels: NDArray[np.uint8] | None, words: Words
     ) -> Iterator[Path]:
-        """Write the files of one format; yield each that is written."""
+        """Write the files of one format; yield each before it is written."""
         from sam_rlx._internal.media.image_writer import write_pixels
 
-        if form == "coco":
-            yield (path := folder / "masks.json")
-            write_document(path, JSON_MARK | self.to_coco(called, names=names))
-        elif form == "csv":
-            yield (path := folder / "masks.csv")
-            self.to_csv(path, image=pixels, names=names)
-        elif form == "geojson":
-            yield (path := folder / "masks.geojson")
-            write_document(path, self.to_geojson(names=names), "GeoJSON")
-        elif form == "yolo":
-            yield (path := folder / "masks.txt")
-            write_text(path, self.to_yolo(names=names), "text")
-        elif form == "labels":
-            yield (path := folder / "labels.png")
-            write_pixels(path, self.label_image(), is_result=True)
-        elif form == "overlay":
-            yield (path := folder / "overlay.png")
-            write_pixels(path, self.plot(pixels, names=names), is_result=True)
-        else:
-            for index, instance in enumerate(self._instances()):
-                if form == "masks":
-                    yield (path := folder / f"mask_{index:03d}.png")
-                    write_pixels(path, instance.mask())
-                elif instance.area:
-                    yield (path := folder / f"cutout_{index:03d}.png")
-                    write_pixels(path, self.cutout(pixels, index=index), is_result=True)
+        names = words.names
+        if form in FILES:
+            yield (path := folder / FILES[form])
+            if form == "coco":
+                write_document(path, JSON_MARK | self.to_coco(words.file_name, names=names))
+            elif form == "csv":
+                self.to_csv(path, image=pixels, names=names)
+            elif form == "geojson":
+                on_map = {"transform": words.transform, "crs": words.crs}
+                write_document(path, self.to_geojson(**on_map, names=names), "GeoJSON")
+            elif form == "yolo":
+                write_text(path, self.to_yolo(names=names), "text")
+            elif form == "labels":
+                write_pixels(path, self.label_image(), is_result=True)
+            else:
+                write_pixels(path, self.plot(pixels, names=names), is_result=True)
+            return
+        for index, instance in enumerate(self._instances()):
+            if form == "masks":
+                yield (path := folder / f"mask_{index:03d}.png")
+                write_pixels(path, instance.mask())
+            elif instance.area:
+                yield (path := folder / f"cutout_{index:03d}.png")
+                write_pixels(path, self.cutout(pixels, index=index), is_result=True)
+
+
+def form_files(
+    result: ResultForms, form: str, folder: Path, pixels: NDArray[np.uint8] | None, words: Words
+) -> Iterator[Path]:
+    """Write the files of one of `FORMATS`; yield each before it is written."""
+    return result._write(form, folder, pixels, words)
 
 
 def names_of(instances: Iterable[Instance]) -> list[str]:

@@ -18,6 +18,7 @@ from sam_rlx._internal.arrays.mask_logits import mask_logits
 from sam_rlx._internal.files.marks import is_own_file
 from sam_rlx.apps import cli
 from sam_rlx.apps.cli import demo
+from support import cookbook
 
 BOX = ["--box", "100,60,200,200"]
 STRICT = ["--points-per-side", 2, "--pred-iou-thresh", 9]
@@ -88,6 +89,104 @@ def test_a_model_is_not_converted_onto_itself(
         assert code == 2
         assert "expected another output file than the source" in err
     assert path.read_bytes() == tiny_checkpoint.read_bytes()
+
+
+# ---------------------------------------------------------------- further formats
+
+
+def test_formats_are_those_of_results(run: Callable[..., tuple], photo: Path) -> None:
+    """The files of --formats are those that `save` writes, beside the usual ones."""
+    out, saved = photo.parent / "out", photo.parent / "saved"
+    code, text, _ = run("segment", photo, *BOX, "--output", out, "--formats", "csv,cutouts,yolo")
+    assert code == 0
+    image = io.read_image(photo)
+    mask = io.read_mask(out / "mask_000.png")
+    score = json.loads((out / "masks.json").read_text())["annotations"][0]["predicted_iou"]
+    result = sam_rlx.Objects([mask], scores=[score])
+    names = ["cutout_000.png", "masks.csv", "masks.txt"]
+    assert [path.name for path in result.save(saved, ["cutouts", "csv", "yolo"], image=image)] == (
+        names
+    )
+    for name in names:
+        assert (out / name).read_bytes() == (saved / name).read_bytes(), name
+        assert f"wrote {out / name}" in text
+
+
+def test_cutouts_of_an_earlier_run_go(run: Callable[..., tuple], photo: Path) -> None:
+    out = photo.parent / "out"
+    words = ["--output", out, "--formats", "cutouts"]
+    assert run("segment", photo, *BOX, "--box", "10,10,90,90", *words)[0] == 0
+    code, text, _ = run("segment", photo, *BOX, *words)
+    assert code == 0
+    assert "removed 1 cut-out of an earlier run" in text
+    assert [path.name for path in out.glob("cutout_*")] == ["cutout_000.png"]
+
+
+def test_formats_of_several_images_are_resumed(run: Callable[..., tuple], photo: Path) -> None:
+    """An image is left whose results were made with the same formats, and no others."""
+    photos, out = photo.parent / "photos", photo.parent / "out"
+    photos.mkdir()
+    for name in ("a.jpg", "b.jpg"):
+        (photos / name).write_bytes(photo.read_bytes())
+    words = ["segment", photos, *BOX, "--output", out, "--formats", "geojson"]
+    assert run(*words)[0] == 0
+    for name in ("a", "b"):
+        assert json.loads((out / name / "masks.geojson").read_text())["features"]
+    code, text, err = run(*words)
+    assert (code, text.count("left, since it has its results")) == (1, 2), err
+    assert run(*words[:-1], "labels")[0] == 2
+
+
+def test_cutouts_never_replace_an_input_or_the_file_of_another(
+    run: Callable[..., tuple], photo: Path
+) -> None:
+    words = ["--output", "out", "--formats", "cutouts,labels"]
+    assert run("segment", photo, *BOX, *words)[0] == 0
+    for name in ("cutout_000.png", "labels.png"):
+        path = photo.parent / "out" / name
+        before = path.read_bytes()
+        assert run("segment", path, "--point", "9,9", *words)[0] == 2
+        assert path.read_bytes() == before
+        Image.fromarray(np.zeros((9, 9), np.uint8)).save(path)
+        code, _, err = run("segment", photo, *BOX, *words)
+        assert code == 2
+        assert "which sam-rlx has not written" in err
+        path.write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--output", "out", "--formats", "csv,coco"], "expected some of"),
+        (["--output", "a.png", "--formats", "csv"], "--formats: expected a directory as --output"),
+        (["--json", "a.json", "--formats", "csv"], "--formats: expected a directory as --output"),
+    ],
+)
+def test_formats_without_a_folder(
+    run: Callable[..., tuple], photo: Path, words: list[str], error: str
+) -> None:
+    code, _, err = run("segment", photo, *BOX, *words)
+    assert code == 2
+    assert error in err
+
+
+def test_geojson_of_a_tiled_image_lies_on_its_map(run: Callable[..., tuple], photo: Path) -> None:
+    """With --tile the transform of the file is that of the outlines."""
+    pytest.importorskip("tifffile", reason="needs the extra tiff")
+    path = photo.parent / "scene.tif"
+    cookbook.write_geotiff(path, io.read_image(photo))
+    words = [*BOX, "--tile", 512, "--output", "out", "--formats", "geojson"]
+    assert run("segment", path, *words)[0] == 0
+    found = json.loads((photo.parent / "out" / "masks.geojson").read_text())
+    assert found["crs"]["properties"]["name"] == "urn:ogc:def:crs:EPSG::32633"
+    corners = np.concatenate([ring for one in found["features"] for part in one["geometry"]
+                              ["coordinates"] for ring in part])  # fmt: skip
+    (x0, y0), (x1, y1) = corners.min(axis=0), corners.max(axis=0)
+    document = json.loads((photo.parent / "out" / "masks.json").read_text())
+    x, y, width, height = document["annotations"][0]["bbox"]
+    left, top = cookbook.ORIGIN
+    expected = [left + x / 2, top - (y + height) / 2, left + (x + width) / 2, top - y / 2]
+    assert [x0, y0, x1, y1] == expected
 
 
 # ---------------------------------------------------------------- used folders

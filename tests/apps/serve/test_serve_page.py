@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import sam_rlx
-from support import HANG_SECONDS
 from support.cases import quick
+from support.interactive import serving
 from support.jupyter import PATIENCE, Canvas, wait_for
 
 pytestmark = pytest.mark.timeout(600)
@@ -27,18 +23,8 @@ CORNERS = ((300.5, 150.5), (380.5, 220.5))
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where a server of its own answers."""
-    command = [sys.executable, "-m", "sam_rlx", "serve", "--port", "0", "--threads", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        found = next(filter(None, (re.match(r"page: +(\S+)", line) for line in process.stdout)))
-        yield found[1]
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=HANG_SECONDS)
-        assert process.returncode == 0
-    finally:
-        process.kill()
-        process.communicate(timeout=HANG_SECONDS)
+    with serving("--threads", "1") as found:
+        yield found
 
 
 class Tab:

@@ -161,19 +161,19 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def remove_stale(directory: Path, before: Iterable[Path], written: Iterable[Path]) -> list[str]:
-    """Remove masks of an earlier run that this one has not written again; say how many.
+def remove_stale(
+    directory: Path, before: Iterable[Path], written: Iterable[Path], noun: str = "mask"
+) -> list[str]:
+    """Remove masks, or what `noun` says, of an earlier run; say how many.
 
-    What sam-rlx has not made stays.
+    Those that this run has written again stay, and so does what sam-rlx has not made.
     """
     names = {path.name for path in written}
     stale = [path for path in before if path.name not in names and is_own_image(path)]
     for path in stale:
         path.unlink(missing_ok=True)
     return (
-        [f"removed {counted(len(stale), 'mask')} of an earlier run from {directory}"]
-        if stale
-        else []
+        [f"removed {counted(len(stale), noun)} of an earlier run from {directory}"] if stale else []
     )
 
 

@@ -79,7 +79,7 @@ def _run_one(args: argparse.Namespace, finder: Finder, outputs: Outputs, given: 
             return
         found = finder.find(image, outputs.say)
         described = {"file_name": given.path.name, "height": height, "width": width}
-        for line in outputs.write(given.name, found, described):
+        for line in outputs.write(given.name, found, described, image):
             outputs.say(line)
     outputs.finish()
     if found.hint:
@@ -106,6 +106,7 @@ class _Several:
             **tiles.given(self._args),
             **self._finder.arguments(),
             **({"json_polygons": True} if self._args.json_polygons else {}),
+            **({"formats": self._args.formats} if self._args.formats else {}),
         }
         kept = {given for given in files if self._is_kept(given)}
         try:
@@ -165,7 +166,7 @@ class _Several:
             found = self._finder.find(image, _say_nothing)
             described = {"file_name": str(given.path), "height": height, "width": width}
             origin = marks.origin(given.path, self._arguments)
-            self._outputs.write(given.name, found, described, origin)
+            self._outputs.write(given.name, found, described, image, origin)
         self._done += 1
         if found.hint:
             self._hints.append(found.hint)

@@ -19,6 +19,8 @@ from sam_rlx._internal.files.results import write_arrays
 from sam_rlx._internal.formats import coco
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.media.image_writer import write_pixels
+from sam_rlx._internal.results import FILES, FORMATS, ResultForms, Words, form_files
+from sam_rlx.apps.cli import tiles
 from sam_rlx.apps.cli.common import (
     IMAGE_SUFFIXES,
     OUTPUT,
@@ -34,7 +36,10 @@ from sam_rlx.apps.cli.common import (
 )
 from sam_rlx.apps.cli.inputs import Input
 
+# What `save` of results writes, and --output does not unasked.
+FURTHER = tuple(form for form in FORMATS if form not in ("coco", "masks", "overlay"))
 _MASK_NAME = re.compile(r"mask_\d{3,}\.png")
+_CUTOUT_NAME = re.compile(r"cutout_\d{3,}\.png")
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +68,14 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
         "--masks", type=Path, metavar="DIR", help="write one PNG for each mask; see --output"
     )
     parser.add_argument(
+        "--formats",
+        type=_formats,
+        default=(),
+        metavar="NAME[,NAME]",
+        help=f"further files in the directory of --output: {', '.join(FURTHER)} (of a GeoTIFF "
+        "with --tile in coordinates of its map)",
+    )
+    parser.add_argument(
         "--overwrite",
         action="store_true",
         help="of several images: do those again that have results; of one: also write over files "
@@ -71,6 +84,13 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry", action="store_true", help="check the input, say what would be done, and stop"
     )
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(text.split(",")))
+    if not set(names) <= set(FURTHER):
+        raise argparse.ArgumentTypeError(f"expected some of {list(FURTHER)}, found {text!r}")
+    return names
 
 
 def add_polygons_argument(parser: argparse.ArgumentParser) -> None:
@@ -91,6 +111,8 @@ class Files:
     json: Path | None = None
     npz: Path | None = None
     polygons: bool = False  # in JSON, instead of run lengths
+    further: Path | None = None  # folder of --formats
+    formats: tuple[str, ...] = ()
 
     def singles(self) -> list[Path]:
         """Return the files that are asked for, but the masks."""
@@ -102,9 +124,15 @@ class Files:
 
     def mask_files(self) -> list[Path]:
         """Return the masks that are in the directory already."""
-        if self.masks is None or not self.masks.is_dir():
+        return _called(self.masks, _MASK_NAME)
+
+    def further_images(self) -> list[Path]:
+        """Return the images of --formats that are in the directory already."""
+        if self.further is None:
             return []
-        return sorted(path for path in self.masks.iterdir() if _MASK_NAME.fullmatch(path.name))
+        found = _called(self.further, _CUTOUT_NAME) if "cutouts" in self.formats else []
+        labels = self.further / FILES["labels"]
+        return [*found, *([labels] if "labels" in self.formats and labels.is_file() else [])]
 
     def are_made_from(self, source: Path, origin: str) -> bool:
         """Tell whether all results are there, from this input and these arguments.
@@ -122,7 +150,9 @@ class Files:
         wanted = self.singles() or self.mask_files()[:1]
         return bool(wanted) and set(wanted) <= set(existing)
 
-    def write(self, found: "Found", described: dict[str, Any], origin: str = "") -> list[str]:
+    def write(
+        self, found: "Found", described: dict[str, Any], image: tiles.Image, origin: str = ""
+    ) -> list[str]:
         """Write what a command has found on an image. An error leaves no new file.
 
         `origin` is part of the marks; see `marks.origin`.
@@ -134,14 +164,19 @@ class Files:
         """
         new: list[Path] = []
         try:
-            return list(self._written(found, described, origin, new))
+            return list(self._written(found, described, image, origin, new))
         except BaseException:
             for path in new:
                 path.unlink(missing_ok=True)
             raise
 
     def _written(
-        self, found: "Found", described: dict[str, Any], origin: str, new: list[Path]
+        self,
+        found: "Found",
+        described: dict[str, Any],
+        image: tiles.Image,
+        origin: str,
+        new: list[Path],
     ) -> Iterator[str]:
         def noted(path: Path) -> Path:
             target = Path(os.path.realpath(path))  # a link stays
@@ -163,6 +198,13 @@ class Files:
         if self.npz is not None:
             write_arrays(noted(self.npz), found.arrays(), origin=origin)
             yield f"wrote {self.npz}"
+        if self.further is not None and self.formats:
+            before = self.further_images()
+            kept = []
+            for path in found.further(self.formats, self.further, image):
+                kept.append(noted(path))
+            yield from (f"wrote {path}" for path in kept)
+            yield from remove_stale(self.further, before, kept, "cut-out")
         if self.json is not None:
             io.write_json(
                 noted(self.json), found.document(described, origin, polygons=self.polygons)
@@ -204,6 +246,35 @@ class Found:
         )
         return marks.json_mark(origin) | document
 
+    def further(self, formats: Iterable[str], folder: Path, image: tiles.Image) -> Iterator[Path]:
+        """Write files of further formats; yield each before it is written."""
+        result = _Instances(self.instances, (image.shape[0], image.shape[1]))
+        words = Words(transform=getattr(image, "transform", None), crs=getattr(image, "crs", None))
+        for form in formats:
+            pixels = tiles.whole(image) if form in ("cutouts", "csv") else None
+            yield from form_files(result, form, folder, pixels, words)
+
+
+class _Instances(ResultForms):
+    """A result of single objects."""
+
+    def __init__(self, instances: list[Instance], hw: tuple[int, int]) -> None:
+        self._each = instances
+        self._shape = hw
+
+    def _instances(self) -> list[Instance]:
+        return self._each
+
+    def _hw(self) -> tuple[int, int]:
+        return self._shape
+
+
+def _called(folder: Path | None, name: re.Pattern[str]) -> list[Path]:
+    """Return the files of a folder that have such names."""
+    if folder is None or not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if name.fullmatch(path.name))
+
 
 class Outputs:
     """Result files of one command, and where its messages go.
@@ -223,12 +294,15 @@ class Outputs:
         self._masks: Path | None = args.masks
         self._json: str | None = args.json
         self._polygons: bool = args.json_polygons
+        self._formats: tuple[str, ...] = args.formats
         self._npz: Path | None = args.npz
         self._check_kinds()
         if not (args.dry or self._output or self._masks or self._json or self._npz):
             raise UsageError(
                 "expected one of --output, --json, --npz, --masks or --dry, found none"
             )
+        if self._formats and (self._output is None or self.of("").further is None):
+            raise UsageError(f"--formats: expected a directory as --output, found {self._output}")
         self._documents: list[dict[str, Any]] = []
 
     def _check_kinds(self) -> None:
@@ -271,14 +345,17 @@ class Outputs:
         if folder is not None and (self.several or self._json is None):
             as_json = folder / "masks.json"
         npz = self._npz / f"{name}.npz" if self._npz is not None and self.several else self._npz
-        return Files(overlay, masks, as_json, npz, self._polygons)
+        return Files(overlay, masks, as_json, npz, self._polygons, folder, self._formats)
 
     def shown(self, name: str) -> str:
         """Return what is written for an image, in words."""
         files = self.of(name)
         masks = None if files.masks is None else files.masks / "mask_*.png"
         every = (files.overlay, files.json, self._json, files.npz, masks)
-        return str([str(path) for path in every if path is not None] or "nothing")
+        shown = [str(path) for path in every if path is not None]
+        if files.further is not None:
+            shown += [str(files.further / form) for form in files.formats]
+        return str(shown or "nothing")
 
     def check(self, inputs: Iterable[Path], names: Iterable[str]) -> None:
         """Raise `UsageError` if a result would replace an input or foreign masks."""
@@ -301,7 +378,7 @@ class Outputs:
 
     @staticmethod
     def _check_inputs(sources: Sources, files: Files) -> None:
-        for result in files.existing():
+        for result in (*files.existing(), *files.further_images()):
             if path := sources.same_as(result):
                 raise UsageError(
                     f"expected results in other files than the input, found {path} as both"
@@ -328,6 +405,7 @@ class Outputs:
         for option, path in (("--output", files.overlay), ("--output", files.json),
                              ("--npz", files.npz)):  # fmt: skip
             refuse_foreign(option, path, overwrite=self.overwrite)
+        refuse_foreign("--output", *files.further_images(), overwrite=self.overwrite)
         option = "--output" if self._masks is None else "--masks"
         refuse_foreign(option, *files.mask_files(), overwrite=self.overwrite)
 
@@ -339,10 +417,15 @@ class Outputs:
             tell(text)
 
     def write(
-        self, name: str, found: Found, described: dict[str, Any], origin: str = ""
+        self,
+        name: str,
+        found: Found,
+        described: dict[str, Any],
+        image: tiles.Image,
+        origin: str = "",
     ) -> list[str]:
         """Write the files of one image; return what was done, one line each."""
-        lines = self.of(name).write(found, described, origin)
+        lines = self.of(name).write(found, described, image, origin)
         if self._json is not None:
             self._documents.append(found.document(described, polygons=self._polygons))
         return lines
