@@ -80,9 +80,11 @@ class Worker:
             Start(number, frame, self.mask().packed),
             Text(number, frame, "größte \u2028 Münze"),
         )[int(self.random.integers(4))]
-        answers = tuple(self.mask() for _ in range(3))
-        masks = {**one.masks, frame: answers[1]}
-        one = replace(one, prompts=(*one.prompts, prompt), masks=masks, answers=answers, choice=1)
+        candidates = tuple(self.mask() for _ in range(3))
+        masks = {**one.masks, frame: candidates[1]}
+        one = replace(
+            one, prompts=(*one.prompts, prompt), masks=masks, candidates=candidates, candidate=1
+        )
         return self.put(key, document.with_objects(one), "click")
 
     def delete(self) -> Record | None:

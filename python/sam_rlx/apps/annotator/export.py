@@ -14,9 +14,9 @@ from sam_rlx import _core, io
 from sam_rlx._internal.files.marks import PNG_MARK, PNG_RESULT
 from sam_rlx._internal.files.suffixes import WRITTEN
 from sam_rlx._internal.formats import coco
-from sam_rlx.apps.annotator.document import Segment
 from sam_rlx.apps.annotator.saved import LABELS_KEY
 from sam_rlx.apps.annotator.sources import encoded
+from sam_rlx.apps.annotator.values import Object
 from sam_rlx.errors import InvalidArgumentError
 
 Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
@@ -24,11 +24,21 @@ Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
 
 @dataclass(frozen=True, eq=False)
 class Annotated:
-    """An image of a session: its name, its size (H, W), and its objects."""
+    """An image of a session: its path, size (H, W), objects, and the key of its content.
+
+    The key is "" for an image that is no file.
+    """
 
     name: str
     hw: tuple[int, int]
-    objects: Sequence[Segment]
+    objects: Sequence[Object]
+    key: str = ""
+
+    def described(self) -> dict[str, Any]:
+        """Return what a document says of the image."""
+        height, width = self.hw
+        said = {"file_name": self.name, "height": height, "width": width}
+        return {**said, "sam_rlx": {"key": self.key}} if self.key else said
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,6 @@ def coco_document(images: Sequence[Annotated]) -> dict[str, Any]:
     numbers = {name: number + 1 for number, name in enumerate(names)}
     documents = []
     for image in images:
-        height, width = image.hw
         annotations = [
             io.coco_annotation(
                 one.mask,
@@ -96,8 +105,7 @@ def coco_document(images: Sequence[Annotated]) -> dict[str, Any]:
             for one in image.objects
             if one.mask.any()
         ]
-        described = {"file_name": image.name, "height": height, "width": width}
-        documents.append(coco.document(described, annotations, names or ["object"]))
+        documents.append(coco.document(image.described(), annotations, names or ["object"]))
     return coco.joined(documents)
 
 
@@ -155,11 +163,8 @@ def _npz(image: Annotated) -> bytes:
 
 
 def _polygons(image: Annotated) -> dict[str, Any]:
-    height, width = image.hw
     return {
-        "file_name": image.name,
-        "height": height,
-        "width": width,
+        **image.described(),
         "objects": [
             {
                 "name": one.name,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from sam_rlx.apps.annotator.limits import MAX_EDITS, MAX_UNDO_BYTES
+from sam_rlx.apps.annotator.limits import MAX_EDITS, MAX_RECENT, MAX_UNDO_BYTES
 from sam_rlx.apps.annotator.values import (
     PROJECT,
     Change,
@@ -35,7 +35,7 @@ class Edit:
     n : int
         Its place in the history of the project, from 1.
     by : str
-        The view, or "" for Python.
+        The view and the number of its message, or "" for Python.
     gesture : str
         Its name in the table.
     title : str
@@ -107,6 +107,7 @@ class History:
         self._edits: dict[int, Edit] = {}  # that can be undone, or done again
         self._undone: list[int] = []  # in the order in which they were taken back
         self._bytes: dict[int, int] = {}  # of each edit
+        self._recent: dict[str, None] = {}  # messages of views that were done
         self._total = 0
 
     def document(self, key: str) -> Document:
@@ -165,6 +166,19 @@ class History:
                 self._edits[record.n] = record
                 self._measure(record)
             self.n = record.n
+            if record.by:
+                self._recent[record.by] = None
+                while len(self._recent) > MAX_RECENT:
+                    del self._recent[next(iter(self._recent))]
+
+    def was_done(self, by: str) -> bool:
+        """Tell whether a message of a view was done."""
+        return bool(by) and by in self._recent
+
+    @property
+    def recent(self) -> list[str]:
+        """The last messages of views that were done."""
+        return list(self._recent)
 
     def extend(self, of: int, document: Document, title: str, by: str = "") -> More | None:
         """Add to an edit what differs in its document; parts of later edits stay as they are.
@@ -307,9 +321,12 @@ class History:
         """Return an edit by its number, None for one that is not known."""
         return self._edits.get(n)
 
-    def restore(self, edits: Iterable[Edit], undone: Iterable[int]) -> None:
+    def restore(
+        self, edits: Iterable[Edit], undone: Iterable[int], recent: Iterable[str] = ()
+    ) -> None:
         """Take edits that led to the present state, and those of them that were taken back."""
         with self.lock:
+            self._recent = dict.fromkeys(recent)
             self._edits = {edit.n: edit for edit in edits}
             self._bytes = {n: _size(edit.changes) for n, edit in self._edits.items()}
             self._total = sum(self._bytes.values())
@@ -349,7 +366,7 @@ def _masks_of(part: object) -> list[PackedMask]:
         return [part.packed]
     if isinstance(part, Object):
         starts = [one.mask for one in part.prompts if isinstance(one, Start)]
-        return [*(one.packed for one in part.answers), *starts]
+        return [*(one.packed for one in part.candidates), *starts]
     if isinstance(part, tuple):
         return [one.packed for one in part]
     return []

@@ -50,16 +50,25 @@ class ProjectLock:
         self._address = address
         self._file: IO[Any] | None = None
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this process holds it."""
+        return self._file is not None
+
     def acquire(self) -> Holder | None:
         """Take the lock; return who holds it instead, or None.
 
         A file system without locks gives it to all: the generation of the snapshot tells then.
         `OSError` where no file can be made.
         """
-        file = self._path.open("a+b", buffering=0)
-        if lock(file) is False:
-            file.close()
-            return holder_of(self._path)
+        while True:
+            file = self._path.open("a+b", buffering=0)
+            if lock(file) is False:
+                file.close()
+                return holder_of(self._path)
+            if _is_at(file, self._path):
+                break
+            file.close()  # its last holder has removed it meanwhile
         said = json.dumps(asdict(Holder(platform.node(), os.getpid(), self._address)))
         # The first byte is the one that is locked; Windows lets nobody else read that.
         file.truncate(0)
@@ -84,6 +93,14 @@ class ProjectLock:
             self._path.unlink(missing_ok=True)
         except OSError:  # another process has it open, or the folder has become read-only
             return
+
+
+def _is_at(file: IO[Any], path: Path) -> bool:
+    """Tell whether an open file is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def holder_of(path: Path) -> Holder:

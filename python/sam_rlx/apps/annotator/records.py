@@ -14,7 +14,7 @@ import numpy as np
 from sam_rlx import _core
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator.history import Edit, History, More, Move, Record
-from sam_rlx.apps.annotator.limits import MAX_FRAMES, MAX_ITEMS, MAX_OBJECTS, MAX_SIDE
+from sam_rlx.apps.annotator.limits import MAX_FRAMES, MAX_ITEMS, MAX_OBJECTS, MAX_RECENT, MAX_SIDE
 from sam_rlx.apps.annotator.values import (
     PROJECT,
     BoxPrompt,
@@ -90,8 +90,8 @@ def _object(one: Object, table: MaskTable) -> dict[str, Any]:
         "note": one.note,
         "prompts": [_prompt(each, table) for each in one.prompts],
         "masks": {str(frame): _mask(mask, table) for frame, mask in one.masks.items()},
-        "answers": [_mask(each, table) for each in one.answers],
-        "choice": one.choice,
+        "candidates": [_mask(each, table) for each in one.candidates],
+        "candidate": one.candidate,
     }
 
 
@@ -166,6 +166,7 @@ def history_to_json(history: History) -> dict[str, Any]:
             "documents": documents,
             "history": [record_to_json(edit, table, before=True) for edit in edits],
             "undone": history.undone,
+            "recent": history.recent,
             "masks": table.masks,
         }
 
@@ -286,7 +287,7 @@ class Reader:
         return Start(number, frame, self._packed(entry))
 
     def _object(self, entry: _Entry) -> Object:
-        answers = entry.each("answers", self._mask, 3)
+        candidates = entry.each("candidates", self._mask, 3)
         return Object(
             entry.integer("number", 1),
             entry.text("name"),
@@ -295,8 +296,8 @@ class Reader:
             entry.text("note"),
             entry.each("prompts", self._prompt),
             self._masks_by_frame(entry),
-            answers,
-            entry.integer("choice", 0, max(len(answers) - 1, 0)),
+            candidates,
+            entry.integer("candidate", 0, max(len(candidates) - 1, 0)),
         )
 
     def _masks_by_frame(self, entry: _Entry) -> dict[int, Mask]:
@@ -374,7 +375,10 @@ class Reader:
         undone = [_integer(entry.at("undone"), n, 1, _MAX_NUMBER) for n in entry.list("undone")]
         if len(set(undone)) != len(undone):
             raise _wrong(entry.at("undone"), "each edit once", undone)
-        history.restore((edit for edit in edits if isinstance(edit, Edit)), undone)
+        recent = entry.list("recent", MAX_RECENT)
+        if not all(isinstance(by, str) and len(by) <= _MAX_TEXT for by in recent):
+            raise _wrong(entry.at("recent"), "texts", recent)
+        history.restore((edit for edit in edits if isinstance(edit, Edit)), undone, recent)
         return history
 
     def _items(self) -> tuple[Item, ...]:

@@ -193,6 +193,7 @@ class Store:
         self._generation = loaded.generation
         self._signature = _signature(snapshot)
         self._size = loaded.log_bytes  # of the log that is on the disk
+        self._is_torn = loaded.cut > 0  # whether something may stand behind that
         self._log: Any = None
         self._waiting: list[bytes] = []
         self._queue = threading.Lock()
@@ -233,6 +234,7 @@ class Store:
                 if self._size > _LOG_BYTES and self._size > _length(self.path) / 2:
                     self._replace_snapshot()
             except OSError as error:
+                self._is_torn = True
                 self.problem = f"{error.strerror or error}"
                 self._close_log()
                 return False
@@ -249,6 +251,7 @@ class Store:
             self._log = log_of(self.path).open("ab", buffering=0)
         # What an interrupted write has left behind the lines that are whole.
         self._log.truncate(self._size)
+        self._is_torn = False
         joined = b"".join(lines)
         written = 0
         while written < len(joined):
@@ -276,7 +279,8 @@ class Store:
 
     def _check_generation(self) -> None:
         """Raise `TakenOverError` if another process has replaced the snapshot."""
-        if self._signature is None or _signature(self.path) == self._signature:
+        grown = not self._is_torn and _length(log_of(self.path)) != self._size
+        if _signature(self.path) == self._signature and not grown:
             return
         raise TakenOverError(f"{self.path}: expected to write it alone, found another process")
 
@@ -342,4 +346,8 @@ def _signature(path: Path) -> tuple[int, int, int] | None:
 
 
 def _length(path: Path) -> int:
-    return path.stat().st_size
+    """Return the bytes of a file, 0 if it is not there."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -144,8 +144,8 @@ class Object:
         In the order in which they came, each with a number and a frame.
     masks : mapping of int to Mask
         By frame; an image has the frame 0.
-    answers : tuple of Mask
-        The answers to a single click; `choice` is the index of the chosen one.
+    candidates : tuple of Mask
+        The answers to a single click; `candidate` is the index of the chosen one.
     """
 
     number: int
@@ -155,8 +155,8 @@ class Object:
     note: str = ""
     prompts: tuple[Prompt, ...] = ()
     masks: Mapping[int, Mask] = field(default_factory=dict, hash=False)
-    answers: tuple[Mask, ...] = ()
-    choice: int = 0
+    candidates: tuple[Mask, ...] = ()
+    candidate: int = 0
 
     def points_on(self, frame: int) -> list[Point]:
         """Return the clicks on a frame."""
@@ -353,7 +353,7 @@ def changes_between(key: str, before: Document, after: Document) -> list[Change]
     """Return what differs between two documents of an item."""
     old = {one.number: one for one in before.objects}
     new = {one.number: one for one in after.objects}
-    found = []
+    found: list[Change] = []
     for number in sorted(old.keys() | new.keys()):
         a, b = old.get(number), new.get(number)
         if a is not b:
