@@ -22,11 +22,11 @@ from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.synonyms import also
 from sam_rlx.apps.annotator.clip_export import ClipFormat, clip_arrays, clip_document
-from sam_rlx.apps.annotator.clip_items import clip_place
+from sam_rlx.apps.annotator.clip_items import clip_location
 from sam_rlx.apps.annotator.export import ExportedFile, Format, arrays, coco_document
 from sam_rlx.apps.annotator.front import FRONT
 from sam_rlx.apps.annotator.image_session import ImageSession
-from sam_rlx.apps.annotator.projects import OpenProject, Place, open_project, place_of_name
+from sam_rlx.apps.annotator.projects import Location, OpenProject, location_of_name, open_project
 from sam_rlx.apps.annotator.session import Session
 from sam_rlx.apps.annotator.sources import ImageSource, encoded, shrunk
 from sam_rlx.apps.annotator.tracks import unique_names
@@ -60,7 +60,7 @@ class _Widget(anywidget.AnyWidget):
         self,
         model: Model,
         source: Any,
-        place: Place,
+        location: Location,
         *,
         project: str | bool | None = None,
         num_threads: int | None = None,
@@ -70,9 +70,9 @@ class _Widget(anywidget.AnyWidget):
         if project is False:
             opened = OpenProject()
         elif project is None:
-            opened = open_project(place)
+            opened = open_project(location)
         else:
-            opened = open_project(place_of_name(as_text("project", project)))
+            opened = open_project(location_of_name(as_text("project", project)))
         try:
             self._session = self._kind(
                 model,
@@ -249,7 +249,7 @@ class SegmentWidget(_Widget):
         num_threads: int | None = None,
     ) -> None:
         source = ImageSource(images)
-        super().__init__(model, source, source.place, project=project, num_threads=num_threads)
+        super().__init__(model, source, source.location, project=project, num_threads=num_threads)
 
     def __repr__(self) -> str:
         image = "image {} of {} x {}".format(self.index, *self.image.shape[:2])
@@ -436,8 +436,8 @@ class VideoWidget(_Widget):
         num_threads: int | None = None,
     ) -> None:
         source = open_frames(frames)
-        place = clip_place(source, frames)
-        super().__init__(model, source, place, project=project, num_threads=num_threads)
+        location = clip_location(source, frames)
+        super().__init__(model, source, location, project=project, num_threads=num_threads)
 
     def __repr__(self) -> str:
         return with_model(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx import io
+from sam_rlx import _core, io
 from sam_rlx.apps.annotator.image_session import ImageSession
 from sam_rlx.apps.annotator.predict import PREVIEW
 from sam_rlx.apps.annotator.values import PackedMask
@@ -101,6 +101,7 @@ def test_packed_masks(shape: tuple[int, int]) -> None:
         packed = PackedMask.of(mask)
         assert (packed.to_mask() == mask).all()
         assert (unpacked(packed.head(1), packed.bits) == mask).all()
+        np.testing.assert_array_equal(_core.rle_decode(packed.run_lengths(), shape), mask)
         assert (packed.every(3).to_mask() == mask[::3, ::3]).all()
 
 

@@ -19,7 +19,7 @@ from sam_rlx.apps.annotator import projects
 from sam_rlx.apps.annotator.gestures import table_of
 from sam_rlx.apps.annotator.image_session import ImageSession
 from sam_rlx.apps.annotator.lock import ProjectLock
-from sam_rlx.apps.annotator.projects import OpenProject, Place, open_project, place_of_name
+from sam_rlx.apps.annotator.projects import Location, OpenProject, location_of_name, open_project
 from sam_rlx.apps.annotator.sources import ImageSource
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
 from sam_rlx.apps.annotator.video_session import VideoSession
@@ -55,7 +55,7 @@ def show(model: sam_rlx.Model) -> Iterator[Show]:
 
     def made(images: Any, **options: Any) -> ImageSession:
         source = ImageSource(images)
-        project = options.pop("project", None) or open_project(source.place)
+        project = options.pop("project", None) or open_project(source.location)
         shown.append(ImageSession(model, source, project=project, num_threads=1, **options))
         return shown[-1]
 
@@ -219,7 +219,7 @@ def test_another_process_reads_only_and_may_take_over(show: Show, folder: Path) 
         from sam_rlx.apps.annotator.projects import open_project
         from sam_rlx.apps.annotator.sources import ImageSource
         source = ImageSource(sys.argv[1])
-        project = open_project(source.place)
+        project = open_project(source.location)
         session = ImageSession(sam_rlx.load_model("sam-nano"), source, project=project)
         print(len(session.document.objects), project.read_only, flush=True)
         try:
@@ -280,22 +280,22 @@ def test_a_full_disk_is_said_and_mended(
 
 def test_where_projects_are(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = projects.state_folder() / "projects"
-    assert ImageSource(folder).place == Place(folder / FOLDER_PROJECT)
-    assert ImageSource(folder / "0.png").place == Place(folder / "0.png.sam_rlx.json")
-    several = ImageSource([folder / "0.png", folder / "1.png"]).place
+    assert ImageSource(folder).location == Location(folder / FOLDER_PROJECT)
+    assert ImageSource(folder / "0.png").location == Location(folder / "0.png.sam_rlx.json")
+    several = ImageSource([folder / "0.png", folder / "1.png"]).location
     assert (several.snapshot.parent, several.shared) == (kept, False)
-    arrays = [ImageSource(disc(k)).place.snapshot for k in (0, 1, 0)]
+    arrays = [ImageSource(disc(k)).location.snapshot for k in (0, 1, 0)]
     assert arrays[0] == arrays[2] != arrays[1]
     assert arrays[0].parent == kept
     coins = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
-    assert ImageSource(coins).place.snapshot.parent == kept
+    assert ImageSource(coins).location.snapshot.parent == kept
     monkeypatch.setattr(projects.os, "access", lambda path, mode: False)
-    assert ImageSource(folder).place.snapshot.parent == kept
+    assert ImageSource(folder).location.snapshot.parent == kept
     monkeypatch.chdir(tmp_path)
-    assert place_of_name("work").snapshot == tmp_path / "work.sam_rlx.json"
+    assert location_of_name("work").snapshot == tmp_path / "work.sam_rlx.json"
     for name in ("", ".", "..", "a/b", "a\\b", "a\0", "C:", "a" * 101, "a\n"):
         with pytest.raises(InvalidArgumentError, match="project: expected a name"):
-            place_of_name(name)
+            location_of_name(name)
 
 
 def test_arrays_begin_anew_beside_work_that_is_open(show: Show) -> None:
@@ -308,13 +308,21 @@ def test_arrays_begin_anew_beside_work_that_is_open(show: Show) -> None:
     assert ids(show(disc(0))) == [1]
 
 
-def test_folders_that_are_read_only_are_kept_in_memory(show: Show, folder: Path) -> None:
-    """A lock that cannot be made: the work goes on, and is said not to be kept."""
-    session = show(folder)
+def test_where_nothing_can_be_kept_work_goes_on(show: Show, folder: Path) -> None:
+    view = View()
+    session = show(folder, send=view.send)
     (folder / "sam_rlx.project.lock").mkdir()
+    for count in (1, 2):
+        session.call("click", x=20, y=25 + count)
+        assert session.project.problem
+        assert session.project.read_only == ""
+        state = [head for head, _, _ in view.messages if head["type"] == "state"][-1]
+        assert state["unsaved"] == session.project.problem
+    (folder / "sam_rlx.project.lock").rmdir()
     session.call("click", x=20, y=25)
-    assert session.project.read_only
-    assert ids(session) == [1]
+    assert session.project.problem == ""
+    ended(session)
+    assert len(show(folder).document.objects[0].points) == 3
 
 
 def test_a_lock_that_is_left_is_taken(show: Show, folder: Path) -> None:

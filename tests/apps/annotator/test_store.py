@@ -349,9 +349,12 @@ def test_kills_lose_no_edit_that_was_acknowledged(
         child = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
-        time.sleep(chance.uniform(0.01, 0.4))
+        begun, wanted = b"", chance.randrange(1, 40)
+        while begun.count(b"kept") < wanted:
+            begun += child.stdout.readline()
+        time.sleep(chance.uniform(0, 0.02))
         child.kill()
-        said = [line.split() for line in child.stdout.read().decode().split("\n")[:-1]]
+        said = [line.split() for line in (begun + child.stdout.read()).decode().split("\n")[:-1]]
         child.wait(60)
         child.stdout.close()
         tried = {int(line[1]): line[2] for line in said if line[0] == "try" and len(line) == 3}
@@ -364,7 +367,7 @@ def test_kills_lose_no_edit_that_was_acknowledged(
             assert space["digest"](found.history) == tried[found.history.n]
     record_property("acknowledged", total)
     print(f"{kills} kills, {total} edits acknowledged, {cuts} cut lines")
-    assert total > 10 * kills
+    assert total >= kills
 
 
 def test_snapshots_say_all(path: Path) -> None:

@@ -71,7 +71,7 @@ file     name, mime; buffers[0]: the contents
 loaded   objects (how many), absent (names of the file's images that are not open), passed_over
          (how many annotations have no mask)
 error    text
-note     text, for the page around the view
+note     text: what a person should know
 ======== =========================================================================================
 
 A mask head is ``{id, size [w, h], box [x0, y0, x1, y1]}``: in a grid of `size` over the whole image

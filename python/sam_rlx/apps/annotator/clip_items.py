@@ -5,19 +5,19 @@ from typing import Any
 
 from sam_rlx._internal.media.frames import FrameSource
 from sam_rlx.apps.annotator.identity import key_of, stat_of
-from sam_rlx.apps.annotator.projects import Place, place_of_arrays, place_of_files
+from sam_rlx.apps.annotator.projects import Location, location_of_arrays, location_of_files
 from sam_rlx.apps.annotator.values import Item
 
 _READ = 16  # frames of a clip that is no file, by which it is known
 
 
-def clip_place(source: FrameSource, frames: Any) -> Place:
+def clip_location(source: FrameSource, frames: Any) -> Location:
     """Return where the project of a clip is kept: beside its file, in its folder, or by content."""
     files = list(source.files)
     if not files:
-        return place_of_arrays([clip_key(source)])
+        return location_of_arrays([clip_key(source)])
     folder = files[0].parent if len(files) > 1 or isinstance(frames, (list, tuple)) else None
-    return place_of_files(files[:1], folder)
+    return location_of_files(files[:1], folder)
 
 
 def clip_key(source: FrameSource) -> str:

@@ -33,7 +33,7 @@ class Edit:
     Attributes
     ----------
     n : int
-        Its place in the history of the project, from 1.
+        Its number in the history of the project, from 1.
     by : str
         The view and the number of its message, or "" for Python.
     gesture : str
@@ -349,9 +349,9 @@ def _joined(changes: Iterable[Change]) -> tuple[Change, ...]:
     """Return one change for each part: the first `before` and the last `after`."""
     found: dict[object, Change] = {}
     for change in changes:
-        place = (change.document, change.what, change.key)
-        first = found.get(place)
-        found[place] = change if first is None else replace(change, before=first.before)
+        part = (change.document, change.what, change.key)
+        first = found.get(part)
+        found[part] = change if first is None else replace(change, before=first.before)
     return tuple(found.values())
 
 

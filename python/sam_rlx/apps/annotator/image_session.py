@@ -215,8 +215,8 @@ class ImageSession(Session):
             self._send_state(view, None, known=set())
             self._send_layer(view, None)
             self.send(self.status_head(), [], view)
-            for note in self.notes:
-                self.send({"type": "note", "text": note}, [], "page")
+            if self.notes:
+                self.send({"type": "note", "text": "; ".join(self.notes[:5])}, [], view)
 
     def on_hover(self, head: Mapping[str, Any], view: str, answer: Answer) -> None:
         """Send a view the mask that a click would give, at the size of a preview."""

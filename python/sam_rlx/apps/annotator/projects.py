@@ -42,10 +42,10 @@ def state_folder() -> Path:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a project is: its snapshot, and whether each session of this process gets its own.
 
-    A project of files is shared by all that show them. Of arrays, which have no place, nobody knows
+    A project of files is shared by all that show them. Of arrays, which have no path, nobody knows
     whether they are meant to be the same work: while one is open, the next one begins anew.
     """
 
@@ -53,7 +53,7 @@ class Place:
     shared: bool = True
 
 
-def place_of_files(files: Sequence[Path], folder: Path | None) -> Place:
+def location_of_files(files: Sequence[Path], folder: Path | None) -> Location:
     """Return where the project of images or a clip is: beside them, if that can be written."""
     if folder is not None:
         beside = folder / FOLDER_PROJECT
@@ -61,18 +61,18 @@ def place_of_files(files: Sequence[Path], folder: Path | None) -> Place:
         beside = files[0].with_name(files[0].name + FILE_SUFFIX)
     else:
         text = "\n".join(str(path.resolve()) for path in files)
-        return Place(_kept(text), shared=False)
+        return Location(_kept(text), shared=False)
     if beside.exists() or _can_write(beside.parent):
-        return Place(beside)
-    return Place(_kept(str(beside.resolve())))
+        return Location(beside)
+    return Location(_kept(str(beside.resolve())))
 
 
-def place_of_arrays(keys: Sequence[str]) -> Place:
+def location_of_arrays(keys: Sequence[str]) -> Location:
     """Return where the project of arrays is: in the state folder, by their contents."""
-    return Place(_kept("\n".join(keys)), shared=False)
+    return Location(_kept("\n".join(keys)), shared=False)
 
 
-def place_of_name(name: str) -> Place:
+def location_of_name(name: str) -> Location:
     """Return where the project of a name is: in the current folder."""
     plain = name not in ("", ".", "..") and not set(name) & set('/\\:*?"<>|\0')
     if not plain or len(name) > _MAX_NAME or not name.isprintable():
@@ -80,7 +80,7 @@ def place_of_name(name: str) -> Place:
             f"project: expected a name of at most {_MAX_NAME} letters, without those that paths "
             f"have, found {name[:_MAX_NAME]!r}"
         )
-    return Place(Path.cwd() / (name + FILE_SUFFIX))
+    return Location(Path.cwd() / (name + FILE_SUFFIX))
 
 
 def _kept(text: str) -> Path:
@@ -123,9 +123,13 @@ class OpenProject:
     def _open(self, path: Path) -> None:
         loaded = load(path)
         if log_of(path).exists() or path.exists():
-            self._hold(path)
-            if self._holder is None:
-                loaded = load(path)  # what its last writer wrote meanwhile
+            try:
+                self._hold(path)
+            except OSError as error:
+                self.notes.append(f"{path}: {error.strerror or error}: nothing is kept")
+            else:
+                if self._holder is None:
+                    loaded = load(path)  # what its last writer wrote meanwhile
         self._take(path, loaded)
 
     def _take(self, path: Path, loaded: Loaded) -> None:
@@ -137,14 +141,9 @@ class OpenProject:
             )
 
     def _hold(self, path: Path) -> None:
-        """Take the lock of a project, or know who has it."""
+        """Take the lock of a project, or know who has it; `OSError` where none can be made."""
         self._lock = ProjectLock(path, self._address)
-        try:
-            self._holder = self._lock.acquire()
-        except OSError as error:
-            self._lock = None
-            self.notes.append(f"{path}: {error.strerror or error}: it can only be read")
-            self._holder = Holder()
+        self._holder = self._lock.acquire()
         if self._holder not in (None, Holder(), self._replaced):
             self.notes.append(f"{path.name}: {self._holder} has it open: it can only be read here")
 
@@ -346,8 +345,8 @@ _OPEN: dict[str, OpenProject] = {}
 _OPEN_LOCK = threading.Lock()
 
 
-def open_project(place: Place, address: str = "") -> OpenProject:
-    """Return the project of a place, which is opened if this process has not done so.
+def open_project(location: Location, address: str = "") -> OpenProject:
+    """Return the project of a location, which is opened if this process has not done so.
 
     Raises
     ------
@@ -357,8 +356,8 @@ def open_project(place: Place, address: str = "") -> OpenProject:
         They cannot be read.
     """
     with _OPEN_LOCK:
-        path = place.snapshot
-        if not place.shared:
+        path = location.snapshot
+        if not location.shared:
             path = _free(path)
         known = _OPEN.get(str(path))
         if known is None:

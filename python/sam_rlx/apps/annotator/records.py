@@ -1,7 +1,7 @@
 """Values and records of a history as JSON, and back: what is read is checked, whoever wrote it.
 
 Masks stand in one table, ``{"size": [H, W], "counts": "..."}``, COCO's compressed run lengths,
-which pycocotools decodes; all else names them by their place in it.
+which pycocotools decodes; all else names them by their index.
 """
 
 import math
@@ -52,22 +52,22 @@ class MaskTable:
 
     def __init__(self) -> None:
         self.masks: list[dict[str, Any]] = []
-        self._places: dict[PackedMask, int] = {}
+        self._indices: dict[PackedMask, int] = {}
 
-    def place(self, mask: PackedMask) -> int:
-        """Return the place of a mask in the table."""
-        if mask not in self._places:
-            counts = _core.rle_to_string(_core.rle_encode(mask.to_mask())).decode("ascii")
-            self._places[mask] = len(self.masks)
+    def index(self, mask: PackedMask) -> int:
+        """Return the index of a mask in the table."""
+        if mask not in self._indices:
+            counts = _core.rle_to_string(mask.run_lengths()).decode("ascii")
+            self._indices[mask] = len(self.masks)
             self.masks.append({"size": list(mask.hw), "counts": counts})
-        return self._places[mask]
+        return self._indices[mask]
 
 
 # ------------------------------------------------------------------ to JSON
 
 
 def _mask(mask: Mask, table: MaskTable) -> dict[str, Any]:
-    return {"mask": table.place(mask.packed), "score": mask.score, "how": mask.how}
+    return {"mask": table.index(mask.packed), "score": mask.score, "how": mask.how}
 
 
 def _prompt(one: Prompt, table: MaskTable) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _prompt(one: Prompt, table: MaskTable) -> dict[str, Any]:
         return {"kind": "box", **head, "box": list(one.box)}
     if isinstance(one, Text):
         return {"kind": "text", **head, "text": one.text}
-    return {"kind": "start", **head, "mask": table.place(one.mask)}
+    return {"kind": "start", **head, "mask": table.index(one.mask)}
 
 
 def _object(one: Object, table: MaskTable) -> dict[str, Any]:

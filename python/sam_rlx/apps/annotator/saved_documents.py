@@ -218,9 +218,9 @@ def _matched(listed: Sequence[dict[str, Any]], images: OpenImages) -> list[int |
         for at in rest:
             if found[at] is None:
                 wanted.setdefault(_named(names[at], whole), []).append(at)
-        for name, places in wanted.items():
-            if len(places) == len(there.get(name, ())) and (whole or len(places) == 1):
-                for at, index in zip(places, there[name], strict=True):
+        for name, indices in wanted.items():
+            if len(indices) == len(there.get(name, ())) and (whole or len(indices) == 1):
+                for at, index in zip(indices, there[name], strict=True):
                     found[at] = index
                     del free[index]
     return [images.current] if found == [None] and rest else found

@@ -24,7 +24,12 @@ from sam_rlx.apps.annotator.identity import (
     relative,
     stat_of,
 )
-from sam_rlx.apps.annotator.projects import OpenProject, Place, place_of_arrays, place_of_files
+from sam_rlx.apps.annotator.projects import (
+    Location,
+    OpenProject,
+    location_of_arrays,
+    location_of_files,
+)
 from sam_rlx.apps.annotator.values import Item
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
@@ -83,12 +88,12 @@ class ImageSource:
     # ---------------------------------------------------------------- items of a project
 
     @property
-    def place(self) -> Place:
+    def location(self) -> Location:
         """Where the project of these images is kept."""
         files = self.files
         if len(files) == len(self._items):
-            return place_of_files(files, self.folder)
-        return place_of_arrays([self._content(index) for index in range(len(self._items))])
+            return location_of_files(files, self.folder)
+        return location_of_arrays([self._content(index) for index in range(len(self._items))])
 
     def meet(self, project: OpenProject) -> list[str]:
         """Find the images among the items of a project; return what a person should be told.
@@ -142,7 +147,7 @@ class ImageSource:
         return self._keys[index].partition("-")[0] or self._content(index)
 
     def index_of(self, key: str) -> int | None:
-        """Return the place of an item among the images; None if it is not there."""
+        """Return the index of an item among the images; None if it is not there."""
         return self._keys.index(key) if key and key in self._keys else None
 
     def _content(self, index: int) -> str:

@@ -57,10 +57,25 @@ class PackedMask:
         """Return a new bool (H, W)."""
         mask = np.zeros(self.hw, np.bool_)
         x0, y0, x1, y1 = self.box
-        if self.bits:
-            packed = np.frombuffer(self.bits, np.uint8).reshape(y1 - y0, -1)
-            mask[y0:y1, x0:x1] = np.unpackbits(packed, axis=1, count=x1 - x0).view(np.bool_)
+        mask[y0:y1, x0:x1] = self.part()
         return mask
+
+    def part(self) -> NDArray[np.bool_]:
+        """Return the pixels of the box: bool (y1 - y0, x1 - x0)."""
+        x0, y0, x1, y1 = self.box
+        if not self.bits:
+            return np.zeros((0, 0), np.bool_)
+        packed = np.frombuffer(self.bits, np.uint8).reshape(y1 - y0, -1)
+        return np.unpackbits(packed, axis=1, count=x1 - x0).view(np.bool_)
+
+    def run_lengths(self) -> NDArray[np.uint32]:
+        """Return COCO's run lengths of the whole grid; only the box is looked at."""
+        height, width = self.hw
+        if not self.bits:
+            return np.array([height * width], np.uint32)
+        x0, y0, x1, y1 = self.box
+        counts = _core.rle_encode(np.ascontiguousarray(self.part()))
+        return _core.mask_in_image(counts, (y1 - y0, x1 - x0), (y0, x0), 1, self.hw)
 
     def every(self, step: int) -> "PackedMask":
         """Return each `step`-th pixel of each `step`-th row."""

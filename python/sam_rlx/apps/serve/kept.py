@@ -14,7 +14,13 @@ from typing import Any
 
 from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx.apps.annotator.identity import free_key, key_of_bytes
-from sam_rlx.apps.annotator.projects import OpenProject, Place, open_project, state_folder
+from sam_rlx.apps.annotator.projects import (
+    Location,
+    OpenProject,
+    is_open,
+    open_project,
+    state_folder,
+)
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
 from sam_rlx.apps.annotator.values import Item, State
 from sam_rlx.errors import InvalidArgumentError
@@ -51,11 +57,18 @@ def open_kept(identity: Any, address: str = "", *, new: bool = False) -> OpenPro
             "project: expected one that is kept on this machine, found none of this address: it "
             "was removed, or nothing was done in it"
         )
-    return open_project(Place(snapshot), address)
+    return open_project(Location(snapshot), address)
+
+
+def is_shown(identity: Any) -> bool:
+    """Tell whether a tab shows a project."""
+    return is_open(folder_of(identity) / FOLDER_PROJECT)
 
 
 def remove(identity: Any) -> None:
-    """Remove a project with its images."""
+    """Remove a project with its images; `InvalidArgumentError` while a tab shows it."""
+    if is_shown(identity):
+        raise InvalidArgumentError("remove: expected a project that no tab shows, found one")
     folder = folder_of(identity)
     if folder.is_dir():
         shutil.rmtree(folder)
@@ -96,7 +109,7 @@ class KeptFiles:
         """Keep files; return their items, also of those that were there, and items that changed.
 
         A file of a name that is there and cannot be read is left out: the one that is there stays.
-        One that can be read takes the place of one that could not.
+        One that can be read replaces one that could not.
 
         Parameters
         ----------

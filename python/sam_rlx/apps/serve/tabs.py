@@ -30,9 +30,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.image_session import ImageSession
-from sam_rlx.apps.annotator.projects import OpenProject, is_open
+from sam_rlx.apps.annotator.projects import OpenProject
 from sam_rlx.apps.annotator.sources import ImageSource
-from sam_rlx.apps.annotator.store import FOLDER_PROJECT
 from sam_rlx.apps.annotator.values import Item
 from sam_rlx.apps.serve import kept
 from sam_rlx.apps.serve.connections import VISIT
@@ -123,7 +122,7 @@ class Uploads(ImageSource):
         return self._all[index].key.partition("-")[0]
 
     def index_of(self, key: str) -> int | None:
-        """Return the place of an item; None if it is not there."""
+        """Return the index of an item; None if it is not there."""
         return next((at for at, one in enumerate(self._all) if one.key == key), None)
 
     def read(self, index: int) -> NDArray[np.uint8]:
@@ -292,7 +291,7 @@ class Tab:
                 name = self._model(head)
                 await self._threads.run(lambda: self._resume(name, head))
             elif head.get("type") == "remove":
-                kept.remove(self._closed(head.get("project")))
+                kept.remove(head.get("project"))
                 self._put(packed({"type": "projects", "projects": kept.listed()}, []))
             elif self._session is None:
                 raise InvalidArgumentError("message: expected an open image before, found none")
@@ -313,12 +312,6 @@ class Tab:
 
     def _model(self, head: Mapping[str, Any]) -> str:
         return self._engine.name_of(head.get("model", self._engine.default))
-
-    def _closed(self, identity: Any) -> Any:
-        """Return the id of a project that nobody shows."""
-        if is_open(kept.folder_of(identity) / FOLDER_PROJECT):
-            raise InvalidArgumentError("remove: expected a project that no tab shows, found one")
-        return identity
 
     async def _begin(self, head: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
         """Add the images of a message to a project, and show the first of them."""

@@ -152,6 +152,7 @@ class Front {
   fingers = new Map(); // id of a pointer that is down -> where
   aimed = null; // where keys aim
   status = "";
+  note = ""; // until something is done
   part = null;
   gone = false;
   nudgedFrom = 0; // when it began
@@ -604,6 +605,7 @@ class Front {
     const seq = ++this.seq;
     if (this.gone) return seq;
     if (!["leave", "bye", "stop"].includes(type)) this.waiting.set(seq, now());
+    if (!["leave", "bye", "hover", "ready", "frame"].includes(type)) this.note = "";
     this.model.send({ type, view: this.id, seq, ...fields });
     return seq;
   }
@@ -683,6 +685,11 @@ class Front {
   on_status(head) {
     this.status = head.text;
     this.part = head.part;
+    this.show();
+  }
+
+  on_note(head) {
+    this.note = head.text;
     this.show();
   }
 
@@ -835,7 +842,7 @@ class Front {
     const text = this.gone ? "The kernel was restarted: run the cell again, your work is kept."
       : this.isUnheard() ? "No answer so far: the kernel is busy, or this host does not carry the widget's messages."
       : this.failed || (this.status && `${this.status}…`) || (this.isSlow() ? "busy…"
-      : image ? kept : "waiting for the kernel…");
+      : image ? kept || this.note : "waiting for the kernel…");
     this.badge.textContent = text;
     this.badge.hidden = !text;
     this.badge.classList.toggle("srx-error", !!this.failed || this.gone || this.isUnheard());
