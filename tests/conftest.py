@@ -6,7 +6,9 @@ import importlib
 import importlib.util
 import os
 import re
+import secrets
 import signal
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +44,21 @@ if CPU_FLAGS.exists() and "avx2" in CPU_FLAGS.read_text().split():
     os.environ["MKL_CBWR"] = "AVX2"
     os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2"
 
+# Work of tests is kept apart from that of whoever runs them; servers of a module share this folder.
+_STATE = tempfile.TemporaryDirectory(prefix="sam_rlx-state-")
+os.environ["XDG_STATE_HOME"] = os.environ["LOCALAPPDATA"] = _STATE.name
+
 # A run in the background of a shell starts with Ctrl-C ignored, and so would every child.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test a state folder of its own: work of others is none of its."""
+    folder = tmp_path_factory.getbasetemp() / f"state-{secrets.token_hex(8)}"
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    monkeypatch.setenv("LOCALAPPDATA", str(folder))
+
 
 REFERENCE_PACKAGES = (
     "torch",

@@ -12,21 +12,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import viz
-from sam_rlx._internal.arrays.checks import as_integer, as_path
+from sam_rlx._internal.arrays.checks import as_integer, as_path, as_text
 from sam_rlx._internal.arrays.prompts import as_marks
 from sam_rlx._internal.files.atomic import atomic_write
 from sam_rlx._internal.files.targets import check_target
+from sam_rlx._internal.media.frames import open_frames
 from sam_rlx._internal.packages import missing
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.synonyms import also
-from sam_rlx.apps.annotator.document import Segment
+from sam_rlx.apps.annotator.clip_export import ClipFormat, clip_arrays, clip_document
+from sam_rlx.apps.annotator.clip_items import clip_location
 from sam_rlx.apps.annotator.export import ExportedFile, Format, arrays, coco_document
 from sam_rlx.apps.annotator.front import FRONT
 from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.projects import Location, OpenProject, location_of_name, open_project
 from sam_rlx.apps.annotator.session import Session
-from sam_rlx.apps.annotator.sources import encoded, shrunk
-from sam_rlx.apps.annotator.tracks import Track, unique_names
+from sam_rlx.apps.annotator.sources import ImageSource, encoded, shrunk
+from sam_rlx.apps.annotator.tracks import unique_names
+from sam_rlx.apps.annotator.values import Object
 from sam_rlx.apps.annotator.video_session import VideoSession
 from sam_rlx.image import Objects
 from sam_rlx.model import Model
@@ -52,13 +56,40 @@ class _Widget(anywidget.AnyWidget):
     _session: Session
     _kind: type[Any]  # of the session
 
-    def __init__(self, model: Model, source: Any, *, num_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        source: Any,
+        location: Location,
+        *,
+        project: str | bool | None = None,
+        num_threads: int | None = None,
+    ) -> None:
         super().__init__()
         self._model = model
-        self._session = self._kind(
-            model, source, send=self._to_views, changed=self._changed, num_threads=num_threads
-        )
+        if project is False:
+            opened = OpenProject()
+        elif project is None:
+            opened = open_project(location)
+        else:
+            opened = open_project(location_of_name(as_text("project", project)))
+        try:
+            self._session = self._kind(
+                model,
+                source,
+                project=opened,
+                send=self._to_views,
+                changed=self._changed,
+                num_threads=num_threads,
+            )
+        finally:
+            opened.close_unused()
         self.on_msg(self._receive)
+
+    @property
+    def project(self) -> Path | None:
+        """The file in which the work is kept, as soon as there is some; None: nowhere."""
+        return self._session.project.path
 
     def _receive(self, _: Any, head: Any, buffers: Sequence[Any] | None) -> None:
         self._session.receive(head, buffers or ())
@@ -119,21 +150,48 @@ class _Widget(anywidget.AnyWidget):
         """Leave the current object as it is; the next prompt begins another one."""
         self._session.call("commit")
 
-    def select(self, index: int | None) -> None:
-        """Choose the object that prompts change, from 0; None for a new one."""
-        self._session.call("select", index=index)
+    def cancel(self) -> None:
+        """Take the current object back to what it was when it became current."""
+        self._session.call("cancel")
 
-    def delete(self, index: int | None = None) -> None:
-        """Delete an object; by default the current one. The others stay as they are."""
-        self._session.call("delete", index=index)
+    def select(self, number: int | None) -> None:
+        """Choose the object that prompts change, by its number; None for a new one."""
+        self._session.call("select", object=number)
 
-    def rename(self, index: int, name: str) -> None:
+    def delete(self, number: int | None = None) -> None:
+        """Delete an object; by default the current one. The others, and their numbers, stay."""
+        self._session.call("delete", object=number)
+
+    def rename(self, number: int, name: str) -> None:
         """Give an object another name."""
-        self._session.call("rename", index=index, name=name)
+        self._session.call("rename", object=number, name=name)
 
-    def recolor(self, index: int, color: Sequence[int]) -> None:
+    def recolor(self, number: int, color: Sequence[int]) -> None:
         """Give an object another colour, RGB of 0 to 255."""
-        self._session.call("recolor", index=index, color=color)
+        self._session.call("recolor", object=number, color=color)
+
+    def _save(
+        self,
+        path: str | os.PathLike[str],
+        format: str,
+        inputs: Sequence[Path],
+        other_kinds: Sequence[str] = (),
+    ) -> Path:
+        file: ExportedFile = self._session.call("export", format=format)
+        target = as_path(path)
+        check_target(target, (file.kind, *other_kinds), inputs)
+        with atomic_write(target) as stream:
+            stream.write(file.contents)
+        return target
+
+    def _load(self, path: str | os.PathLike[str]) -> list[str]:
+        target = as_path(path)
+        contents = target.read_bytes()
+        return list(self._session.call("load", name=target.name, contents=contents))
+
+    def take_over(self) -> None:
+        """Write the project here, though another process has it open, which turns read-only."""
+        self._session.call("take_over")
 
 
 class SegmentWidget(_Widget):
@@ -151,6 +209,12 @@ class SegmentWidget(_Widget):
     images : image, path, folder, or sequence of images and paths
         One image, as `ImagePredictor.set_image` takes it, or a file; or several, which are shown
         one after the other. A folder's images come in the order of their names.
+    project : str or False, optional
+        Name of a project in the current folder, ``NAME.sam_rlx.json``, in which the work is kept.
+        By default it is kept beside the images: a folder has a ``sam_rlx.project.json``, an image
+        ``a.jpg`` an ``a.jpg.sam_rlx.json``. That of arrays, of several files, and of a folder that
+        cannot be written is in the state folder of this user. `project` says where. False keeps
+        nothing, as for pages that many people use at once.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use.
 
@@ -176,8 +240,16 @@ class SegmentWidget(_Widget):
     _session: ImageSession
     _kind = ImageSession
 
-    def __init__(self, model: Model, images: Any, *, num_threads: int | None = None) -> None:
-        super().__init__(model, images, num_threads=num_threads)
+    def __init__(
+        self,
+        model: Model,
+        images: Any,
+        *,
+        project: str | bool | None = None,
+        num_threads: int | None = None,
+    ) -> None:
+        source = ImageSource(images)
+        super().__init__(model, source, source.location, project=project, num_threads=num_threads)
 
     def __repr__(self) -> str:
         image = "image {} of {} x {}".format(self.index, *self.image.shape[:2])
@@ -186,14 +258,14 @@ class SegmentWidget(_Widget):
     # ---------------------------------------------------------------- what there is
 
     @property
-    def objects(self) -> list[Segment]:
-        """The objects of the current image: `name`, `color`, `points`, `mask`, `score`, ..."""
+    def objects(self) -> list[Object]:
+        """The objects of the current image: `number`, `name`, `color`, `points`, `mask`, ..."""
         return list(self._session.document.objects)
 
     @property
-    def current(self) -> Segment | None:
+    def current(self) -> Object | None:
         """The object that prompts change; None: they begin a new one."""
-        return self._session.document.selected
+        return self._session.selected
 
     @property
     def image(self) -> NDArray[np.uint8]:
@@ -239,7 +311,9 @@ class SegmentWidget(_Widget):
         marks = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
         given = None if marks is None else marks.values.tolist()
         labels = None if marks is None else marks.labels.tolist()
-        self._session.call("text", text=text, threshold=threshold, boxes=given, box_labels=labels)
+        self._session.call(
+            "text", text=text, threshold=threshold, boxes=given or [], box_labels=labels or []
+        )
 
     def everything(self, **options: Any) -> None:
         """Find masks to choose from, by `pick`; options as for `MaskGenerator`."""
@@ -252,10 +326,6 @@ class SegmentWidget(_Widget):
     def start(self, mask: ArrayLike, name: str | None = None) -> None:
         """Begin an object with a mask, bool (H, W); clicks correct it."""
         self._session.call("start", mask=mask, name=name)
-
-    def cancel(self) -> None:
-        """Forget what was done since the last `commit`."""
-        self._session.call("cancel")
 
     def candidate(self, index: int) -> None:
         """Choose another answer to a single click: 0, 1 or 2."""
@@ -304,26 +374,21 @@ class SegmentWidget(_Widget):
             The suffix is one of another kind, or there is an image of this widget, or a file of
             another kind that this library has not written.
         """
-        file: ExportedFile = self._session.call("export", format=format)
-        target = as_path(path)
-        check_target(target, (file.kind,), self._session.sources.files)
-        with atomic_write(target) as stream:
-            stream.write(file.contents)
-        return target
+        return self._save(path, format, self._session.sources.files)
 
     def load(self, path: str | os.PathLike[str]) -> list[str]:
         """Add the objects of a file, to go on with them; return names of images that are not here.
 
         It is what `save` writes as "coco", "polygons", "labels" or "npz", or another program's COCO
-        document. Documents name their images, and the only image of one may have another name;
-        labels and arrays belong to the current image. Of masks that overlap a label image keeps
-        what is seen. After an error (another file, masks of another size) nothing has changed.
+        document. What `save` writes belongs to the images that it was made on, by their content;
+        other documents name their images, by path or by a name that only one has, and the only
+        image of one may have another name; labels and arrays belong to the current image. Of masks
+        that overlap a label image keeps what is seen. After an error (another file, another image,
+        masks of another size) nothing has changed.
 
         Annotations without a mask are passed over, with a `MediaWarning`.
         """
-        target = as_path(path)
-        contents = target.read_bytes()
-        return list(self._session.call("load", name=target.name, contents=contents))
+        return self._load(path)
 
 
 class VideoWidget(_Widget):
@@ -339,6 +404,8 @@ class VideoWidget(_Widget):
         Of SAM 2, or of SAM 3 with the tracker.
     frames : path, folder, array (T, H, W, 3) or sequence of images
         As for `VideoPredictor`, of known length.
+    project : str or False, optional
+        As for `SegmentWidget`.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use.
 
@@ -356,8 +423,17 @@ class VideoWidget(_Widget):
     _kind = VideoSession
 
     @also(clip="frames")
-    def __init__(self, model: Model, frames: Any, *, num_threads: int | None = None) -> None:
-        super().__init__(model, frames, num_threads=num_threads)
+    def __init__(
+        self,
+        model: Model,
+        frames: Any,
+        *,
+        project: str | bool | None = None,
+        num_threads: int | None = None,
+    ) -> None:
+        source = open_frames(frames)
+        location = clip_location(source, frames)
+        super().__init__(model, source, location, project=project, num_threads=num_threads)
 
     def __repr__(self) -> str:
         return with_model(
@@ -365,8 +441,8 @@ class VideoWidget(_Widget):
         )
 
     @property
-    def objects(self) -> list[Track]:
-        """The objects: `number`, `name`, `color`, and `prompts` by frame."""
+    def objects(self) -> list[Object]:
+        """The objects: `number`, `name`, `color`, `prompts`, and `masks` by frame."""
         return list(self._session.tracks)
 
     @property
@@ -405,6 +481,16 @@ class VideoWidget(_Widget):
         """Drag a box around an object on a frame."""
         self._session.call("box", frame=frame_index, box=[x0, y0, x1, y1])
 
+    @also(frame="frame_index")
+    def start(self, frame_index: int, mask: ArrayLike, name: str | None = None) -> None:
+        """Begin an object with a mask on a frame, bool (H, W)."""
+        self._session.call("start", frame=frame_index, mask=mask, name=name)
+
+    @also(frame="frame_index")
+    def text(self, frame_index: int, text: str, *, threshold: float = 0.5) -> None:
+        """Find all that a text names on a frame, with SAM 3; `propagate` follows each of them."""
+        self._session.call("text", frame=frame_index, text=text, threshold=threshold)
+
     @also(frame="start_frame")
     def propagate(self, start_frame: int | None = None, *, reverse: bool = False) -> None:
         """Track all objects, from a frame on; by default from the first prompt. Waits for the end.
@@ -429,6 +515,49 @@ class VideoWidget(_Widget):
     def stop(self) -> None:
         """End tracking after the current frame."""
         self._session.on_stop()
+
+    # ---------------------------------------------------------------- results
+
+    def coco(self) -> dict[str, Any]:
+        """Return a COCO document with the clip, its frames with masks, and a track an object."""
+        return clip_document(self._session.annotated())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return arrays of the frames with masks.
+
+        ``masks`` bool (F, N, H, W); ``frames`` (F,), their numbers; ``numbers`` (N,), ``names``
+        (N,) and ``colors`` uint8 (N, 3) of the objects. Without a mask on a frame: an empty one.
+        """
+        return clip_arrays(self._session.annotated())
+
+    def save(self, path: str | os.PathLike[str], format: ClipFormat = "coco") -> Path:
+        """Write a file.
+
+        Parameters
+        ----------
+        path : str or path
+            Ends as the format does (``.json``, ``.zip``, ``.npz``), or in nothing that says another
+            kind of file. Appears complete or not at all.
+        format : {"coco", "png", "labels", "npz"}
+            COCO's JSON with a video and tracks; a ZIP of a PNG for each frame and object; a ZIP of
+            a label image for each frame, whose values are the numbers of the objects; NumPy arrays.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The suffix is one of another kind, or there is a file of this clip, or one of another
+            kind that this library has not written.
+        """
+        archives = ("ZIP",) if format == "npz" else ()
+        return self._save(path, format, self._session.files, archives)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Add the tracks of a COCO document that `save` wrote of this clip.
+
+        After an error (another file, a clip of another size, length or content) nothing has
+        changed.
+        """
+        self._load(path)
 
 
 __dir__ = public_names(__name__)

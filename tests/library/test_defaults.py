@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import batch, io
-from sam_rlx.apps.annotator.clicks import Clicks
+from sam_rlx.apps.annotator.predict import Clicks
 from sam_rlx.compat.segment_anything import SamAutomaticMaskGenerator
 from sam_rlx.compat.segment_anything.modeling import Sam
 from support.trained import trained

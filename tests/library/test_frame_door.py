@@ -19,8 +19,8 @@ import sam_rlx
 from PIL import Image
 from sam_rlx._internal.media import image_frames
 from sam_rlx._internal.media.array_frames import ArrayFrames
-from sam_rlx.apps.annotator.document import PackedMask, Segment
 from sam_rlx.apps.annotator.export import Annotated, coco_document
+from sam_rlx.apps.annotator.values import Mask, Object, PackedMask
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 from sam_rlx.frames import open_frames
 
@@ -761,8 +761,8 @@ def test_every_surface_opens_frames_by_the_door() -> None:
 def test_an_absent_object_is_in_no_document() -> None:
     seen, away = np.eye(8, dtype=np.bool_), np.zeros((8, 8), np.bool_)
     objects = [
-        Segment(
-            number, f"object {number}", (9, 9, 9), candidates=(PackedMask.of(mask),), scores=(1.0,)
+        Object(
+            number, f"object {number}", (9, 9, 9), masks={0: Mask(PackedMask.of(mask), 1.0, "hand")}
         )
         for number, mask in enumerate((away, seen), 1)
     ]

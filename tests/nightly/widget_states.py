@@ -29,9 +29,9 @@ w.show([w._session.sources.name(k) for k in range(len(w._session.sources))].inde
 for point in ((346, 185), (335, 44), (55, 50), (215, 185)):
     w.click(*point)
     w.commit()
-w.rename(0, "größte Münze, mit einem sehr langen Namen")
-w.rename(1, "硬币")
-w.select(1)
+w.rename(1, "größte Münze, mit einem sehr langen Namen")
+w.rename(2, "硬币")
+w.select(2)
 w.click(300, 44, 0)
 w"""
 TEXTS = """pixels = np.full((300, 420, 3), 60, np.uint8)

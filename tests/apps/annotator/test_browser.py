@@ -29,7 +29,8 @@ import json, os, numpy as np, sam_rlx
 from pathlib import Path
 from sam_rlx.widget import SegmentWidget
 model = sam_rlx.load_model("sam-nano")
-w = SegmentWidget(model, Path(sam_rlx.__file__).parent / "assets" / "coins.jpg")
+coins = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
+w = SegmentWidget(model, coins, project="work")
 
 def dump(change=None):
     objects = w.objects
@@ -91,8 +92,14 @@ def near(found: Any, wanted: Any, distance: float) -> bool:
     return bool(np.abs(np.subtract(found, wanted)).max() <= distance)
 
 
+def forget(server: JupyterServer) -> None:
+    """Remove the work of an earlier notebook, whose kernel may still run."""
+    for path in [server.work / "state.npz", *server.work.glob("work.sam_rlx.*")]:
+        path.unlink(missing_ok=True)
+
+
 def opened(chrome: Any, server: JupyterServer, path: str, ratio: int) -> NotebookPage:
-    (server.work / "state.npz").unlink(missing_ok=True)
+    forget(server)
     name = f"{path.replace('/', '_')}.ipynb"
     server.notebook(name, WIDGET, "1 + 1")
     context = chrome.new_context(viewport={"width": 1280, "height": 900}, device_scale_factor=ratio)
@@ -146,6 +153,7 @@ Path("awake").touch()
 def test_a_click_beside_a_sleeping_cell(chrome: Any, server: JupyterServer, path: str) -> None:
     for left in ("asleep", "answered", "waited", "awake"):
         (server.work / left).unlink(missing_ok=True)
+    forget(server)
     server.notebook("sleep.ipynb", WIDGET, SLEEP)
     context = chrome.new_context(viewport={"width": 1100, "height": 1600})
     notebook = NotebookPage(context.new_page(), server, "sleep.ipynb", path)
@@ -310,7 +318,7 @@ def check_html(notebook: NotebookPage, path: Path) -> None:
 def test_two_views_a_busy_kernel_and_a_restart(
     chrome: Any, server: JupyterServer, predictor: sam_rlx.ImagePredictor
 ) -> None:
-    (server.work / "state.npz").unlink(missing_ok=True)
+    forget(server)
     (server.work / "go").unlink(missing_ok=True)
     busy = (
         "import time\nother = sam_rlx.ImagePredictor(model)\nother.set_image(w.image)\n"
@@ -360,6 +368,9 @@ def test_two_views_a_busy_kernel_and_a_restart(
     state.wait(lambda now: now["revision"] == 0, "the cell that runs again")
     wait_for(lambda: first.front("f && !f.gone && f.bitmap && f.status === ''"), "a new widget")
     first.canvas.scroll_into_view_if_needed()
+    said, kept = state.read()
+    assert [len(one[1]) for one in said["objects"]] == [2]
     first.click(*POINT)
-    state.wait(lambda now: len(now["objects"]) == 1, "a click after the restart")
+    _, masks = state.wait(lambda now: len(now["objects"]) == 2, "a click after the restart")
+    assert (masks[0] == kept[0]).all()
     context.close()

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 import sam_rlx
-from sam_rlx.apps.annotator import document, image_session
-from sam_rlx.apps.annotator.document import Document, History, PackedMask, Segment
+from sam_rlx.apps.annotator import image_session
 from sam_rlx.apps.annotator.image_session import ImageSession
-from sam_rlx.apps.annotator.tracks import Track, unique_names
+from sam_rlx.apps.annotator.tracks import unique_names
+from sam_rlx.apps.annotator.values import Object
 from sam_rlx.apps.annotator.worker import Worker
 from sam_rlx.errors import InvalidArgumentError, StateError
 from support import HANG_SECONDS
@@ -124,34 +124,6 @@ def test_a_forked_child_is_told(tmp_path: Path) -> None:
     ], done.stderr
 
 
-def _segment(number: int, side: int = 64) -> Segment:
-    packed = PackedMask.of(np.ones((side, side), np.bool_))
-    return Segment(number, "a", (0, 0, 0), candidates=(packed,), scores=(1.0,))
-
-
-def test_undo_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    each = _segment(0).packed.bits.nbytes
-    monkeypatch.setattr(document, "MAX_UNDO_BYTES", 5 * each)
-    history = History()
-    history.put(Document((_segment(1),)))
-    for _ in range(20):  # each replaces the mask
-        history.put(Document((_segment(1),)))
-    steps = 0
-    while history.can_undo:
-        history.undo()
-        steps += 1
-    assert steps == 5
-    while history.can_redo:
-        history.redo()
-        steps -= 1
-    assert steps == 0
-    one = _segment(1)
-    history = History(Document((one,)))
-    for name in "abcdefghij":  # the mask stays: names cost nothing
-        history.put(history.document.changed(0, name=name))
-    assert len(history._before) == 10
-
-
 def test_points_and_options_of_a_view_are_bounded(
     model: sam_rlx.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +146,7 @@ def test_points_and_options_of_a_view_are_bounded(
 
 def test_names_of_tracks_are_told_apart() -> None:
     def names(*given: str) -> list[str]:
-        tracks = [Track(number, name, (0, 0, 0)) for number, name in enumerate(given, 1)]
+        tracks = [Object(number, name, (0, 0, 0)) for number, name in enumerate(given, 1)]
         return list(unique_names(tracks).values())
 
     assert names("cat", "dog") == ["cat", "dog"]

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import subprocess
 import sys
 
 from sam_rlx.apps.annotator.front import FRONT
+from sam_rlx.apps.annotator.gestures import table_of
+from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.video_session import VideoSession
 
 
 def test_the_module_is_small_and_asks_no_one() -> None:
     text = FRONT.read_text()
-    assert len(text.encode()) < 42_000
+    assert len(gzip.compress(text.encode())) < 35_000
     assert not re.search(r"https?://|\bimport\b[ (]|\bfetch\(|XMLHttpRequest", text)
+
+
+def test_the_module_sends_what_sessions_take() -> None:
+    sent = set(re.findall(r'send\("(\w+)"', FRONT.read_text()))
+    rows = {*table_of(ImageSession), *table_of(VideoSession)}
+    assert sent - rows == {"ready", "bye", "leave", "hover", "stop"}
+    assert rows - sent == {"start", "load", "recolor", "take_over"}
 
 
 def test_without_anywidget_the_error_says_what_to_install() -> None:

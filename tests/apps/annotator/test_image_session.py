@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx import io
-from sam_rlx.apps.annotator.clicks import PREVIEW
-from sam_rlx.apps.annotator.document import PackedMask
+from sam_rlx import _core, io
 from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.predict import PREVIEW
+from sam_rlx.apps.annotator.values import PackedMask
 from sam_rlx.apps.annotator.worker import Worker
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 
@@ -100,7 +100,8 @@ def test_packed_masks(shape: tuple[int, int]) -> None:
         mask = random.uniform(size=shape) < density
         packed = PackedMask.of(mask)
         assert (packed.to_mask() == mask).all()
-        assert (unpacked(packed.head(1), packed.bits.tobytes()) == mask).all()
+        assert (unpacked(packed.head(1), packed.bits) == mask).all()
+        np.testing.assert_array_equal(_core.rle_decode(packed.run_lengths(), shape), mask)
         assert (packed.every(3).to_mask() == mask[::3, ::3]).all()
 
 
@@ -137,17 +138,17 @@ def test_undo_redo_delete_commit_cancel_select(session: ImageSession) -> None:
     session.call("redo")
     assert session.document.objects == (second,)
     session.call("commit")
-    assert session.document.current is None
+    assert session.current is None
     session.call("click", x=335, y=44)
     session.call("cancel")
     assert session.document.objects == (second,)
-    session.call("select", index=0)
+    session.call("select", object=1)
     session.call("delete")
     assert session.document.objects == ()
     session.call("undo")
     assert session.document.objects == (second,)
-    session.call("rename", index=0, name="coin")
-    session.call("recolor", index=0, color=[1, 2, 3])
+    session.call("rename", object=1, name="coin")
+    session.call("recolor", object=1, color=[1, 2, 3])
     assert (session.document.objects[0].name, session.document.objects[0].color) == (
         "coin",
         (1, 2, 3),
@@ -229,7 +230,9 @@ def test_hover_on_a_large_image_is_smaller_and_alike(model: sam_rlx.Model, view:
         {"type": "hover", "view": "a", "seq": 1, "x": None, "y": 2},
         {"type": "box", "view": "a", "seq": 1, "box": [3, 3, 1, 9]},
         {"type": "box", "view": "a", "seq": 1, "box": "abcd"},
-        {"type": "select", "view": "a", "seq": 1, "index": 4},
+        {"type": "select", "view": "a", "seq": 1, "object": 4},
+        {"type": "select", "view": "a", "seq": 1, "object": 0},
+        {"type": "click", "view": "a", "seq": 1, "x": 1, "y": 2, "z": 3},
         {"type": "delete", "view": "a", "seq": 1},
         {"type": "candidate", "view": "a", "seq": 1, "index": 0},
         {"type": "text", "view": "a", "seq": 1, "text": "coin"},

@@ -58,8 +58,8 @@ def annotate(session: ImageSession, overlap: bool) -> None:
     session.call("start", mask=first, name="ring")
     session.call("commit")
     session.call("start", mask=second, name="ring")
-    session.call("rename", index=1, name='ü "2"\n')
-    session.call("recolor", index=1, color=(1, 2, 254))
+    session.call("rename", object=2, name='ü "2"\n')
+    session.call("recolor", object=2, color=(1, 2, 254))
     session.call("start", mask=(x == 0) & (y == 0))
     session.call("commit")
 
@@ -79,7 +79,7 @@ def test_an_export_is_loaded_bit_for_bit(
     assert described(other) == described(session)
     pairs = zip(other.document.objects, session.document.objects, strict=True)
     assert all((a.mask == b.mask).all() for a, b in pairs)
-    assert other.document.current is None
+    assert other.current is None
     assert other.call("export", format=form).contents == file.contents
     other.call("undo")
     assert described(other) == []
@@ -94,7 +94,7 @@ def test_a_loaded_object_is_corrected_as_before(
     other = made(model, folder / "a.png")
     other.call("load", name="objects.json", contents=file.contents)
     for each in (session, other):
-        each.call("select", index=0)
+        each.call("select", object=1)
         each.call("click", x=8, y=15)
     assert other.document.objects[0].score == session.document.objects[0].score
     assert (other.document.objects[0].mask == session.document.objects[0].mask).all()

@@ -63,7 +63,7 @@ def test_an_object_in_the_middle_leaves_the_others(widget: VideoWidget) -> None:
     widget.propagate(3)
     for frame, mask in enumerate(before):
         assert (widget.masks(frame)["object 1"] == mask).all()
-    widget.delete(1)
+    widget.delete(2)
     assert set(widget.masks(4)) == {"object 1"}
 
 
@@ -71,7 +71,7 @@ def test_the_object_at_hand_stays_when_an_earlier_one_is_deleted(widget: VideoWi
     widget.click(0, *FIRST)
     widget.commit()
     widget.click(0, *SECOND)
-    widget.delete(0)
+    widget.delete(1)
     widget.click(0, SECOND[0] + 30, SECOND[1], 0)
     assert set(widget.masks(0)) == {"object 2"}
 
@@ -91,7 +91,7 @@ def test_undo_and_redo(widget: VideoWidget) -> None:
     assert widget.masks(0) == {}
     widget.redo()
     assert (widget.masks(0)["object 1"] == first).all()
-    widget.recolor(0, [1, 2, 3])
+    widget.recolor(1, [1, 2, 3])
     assert widget.objects[0].color == (1, 2, 3)
 
 

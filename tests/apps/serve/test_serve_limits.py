@@ -338,7 +338,7 @@ def test_the_docs_state_the_limits() -> None:
         f"{at.tasks}",
         f"{mb(at.body_bytes)}, {at.fetch_seconds:g} s in all",
         f"{session_limits.MAX_OBJECTS:,}",
-        f"{session_limits.MAX_UNDO} changes, {mb(session_limits.MAX_UNDO_BYTES)} of masks",
+        f"{session_limits.MAX_EDITS:,} edits, {mb(session_limits.MAX_UNDO_BYTES)} of masks",
         f"{session_limits.MAX_POINTS_PER_SIDE}",
     ]
     assert at.points == session_limits.MAX_POINTS

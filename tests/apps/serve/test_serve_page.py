@@ -143,8 +143,7 @@ def test_a_late_answer_leaves_nothing_waiting(tab: Tab) -> None:
     """A view that asks again, and is answered once, is not busy for ever."""
     waiting = tab.page.evaluate(
         """async () => {
-          const source = document.querySelector("script[type=module]").src;
-          const { default: front } = await import(new URL("front.js", source));
+          const { front } = globalThis.page;
           const sent = [];
           let hear;
           const model = { get() {}, on(name, call) { if (name === "msg:custom") hear = call; },
@@ -297,8 +296,8 @@ def test_an_export_is_opened_again(chrome: Any, address: str, tmp_path: Path) ->
     before.canvas.press("Enter")
     before.canvas.click(*THIRD)
     before.settled("f.state.objects.length === 2")
-    before.canvas.front('f.send("rename", { index: 1, name: "second" })')
-    before.canvas.front('f.send("recolor", { index: 1, color: [7, 8, 250] })')
+    before.canvas.front('f.send("rename", { object: 2, name: "second" })')
+    before.canvas.front('f.send("recolor", { object: 2, color: [7, 8, 250] })')
     said = before.settled("f.state.objects[1].name === 'second'")["objects"]
     with before.page.expect_download() as download:
         before.page.select_option("select.srx-save", "coco")

@@ -1,6 +1,7 @@
 """Suffixes of files by kind, and which files a folder gives."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,6 +49,8 @@ _TELLING = frozenset(
         *(".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", ".db", ".sqlite", ".exe", ".dll"),
     )
 )
+# Files of a project of the annotator: its snapshot, log and lock, and what was set aside.
+_PROJECT = re.compile(r"(?:.+\.)?sam_rlx(?:\.project(?: \(.+\))?)?\.(?:json|log|lock)")
 _TRANSPORT_STREAMS = (".ts", ".mts", ".m2ts")
 _SYNC = b"G"  # begins each packet of a transport stream
 _PACKETS = ((0, 188), (4, 192))  # where it is in the first one, and the size of each
@@ -198,6 +201,8 @@ def _walk(
     inner = []
     for name, is_folder, is_file in listed:
         shown = os.path.join(within, name)  # noqa: PTH118
+        if _PROJECT.fullmatch(name):
+            continue  # what is kept beside images: no word of it
         if name.startswith("."):
             found.passed_over.add(HIDDEN, shown)
         elif is_folder:

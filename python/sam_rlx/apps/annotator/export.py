@@ -17,9 +17,9 @@ from sam_rlx._internal.formats import coco
 from sam_rlx._internal.formats.instances import OBJECT, Instance
 from sam_rlx._internal.formats.outlines import flat_polygons
 from sam_rlx._internal.results import ResultForms, names_of, of_mask
-from sam_rlx.apps.annotator.document import Segment
 from sam_rlx.apps.annotator.saved import LABELS_KEY
 from sam_rlx.apps.annotator.sources import encoded
+from sam_rlx.apps.annotator.values import Object
 from sam_rlx.errors import InvalidArgumentError
 
 Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
@@ -27,14 +27,22 @@ Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
 
 @dataclass(frozen=True, eq=False)
 class Annotated(ResultForms):
-    """An image of a session: its name, its size (H, W), and its objects.
+    """An image of a session: its path, size (H, W), objects, and the key of its content.
 
-    An object that a text found is called by the text, and has its own name in its fields.
+    The key is "" for an image that is no file. An object that a text found is called by the text,
+    and has its own name in its fields.
     """
 
     name: str
     hw: tuple[int, int]
-    objects: Sequence[Segment]
+    objects: Sequence[Object]
+    key: str = ""
+
+    def described(self) -> dict[str, Any]:
+        """Return what a document says of the image."""
+        height, width = self.hw
+        said = {"file_name": self.name, "height": height, "width": width}
+        return {**said, "sam_rlx": {"key": self.key}} if self.key else said
 
     def _instances(self) -> list[Instance]:
         return [
@@ -104,9 +112,8 @@ def coco_document(images: Sequence[Annotated]) -> dict[str, Any]:
     names = names_of(instance for instances in found for instance in instances)
     documents = []
     for image, instances in zip(images, found, strict=True):
-        height, width = image.hw
-        described = {"file_name": image.name, "height": height, "width": width}
-        documents.append(coco.of_instances(described, instances, categories=names or [OBJECT]))
+        categories = names or [OBJECT]
+        documents.append(coco.of_instances(image.described(), instances, categories=categories))
     return coco.joined(documents)
 
 
@@ -156,11 +163,8 @@ def _npz(image: Annotated) -> bytes:
 
 
 def _polygons(image: Annotated) -> dict[str, Any]:
-    height, width = image.hw
     return {
-        "file_name": image.name,
-        "height": height,
-        "width": width,
+        **image.described(),
         "objects": [
             {**one.fields, "score": one.score, "polygons": flat_polygons(one)}
             for one in image._instances()

@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import viz
 from sam_rlx._internal.files import hints, saved_arrays
 from sam_rlx._internal.media.mask_files import read_labels
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
-from sam_rlx.apps.annotator.document import Color, Document, PackedMask, Segment
 from sam_rlx.apps.annotator.json_reader import read_json
 from sam_rlx.apps.annotator.limits import MAX_LABELS
+from sam_rlx.apps.annotator.session import UNCOLORED
+from sam_rlx.apps.annotator.values import Color, Mask, Object, PackedMask, Text
 from sam_rlx.errors import InvalidArgumentError
 
 # A key of a label image's text, which has names, colours and scores by label.
@@ -44,11 +44,24 @@ class SavedObject:
 
 @dataclass(frozen=True)
 class OpenImages:
-    """The images that a file's objects may belong to: their names, the current one, their sizes."""
+    """The images that a file's objects may belong to.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Their paths.
+    current : int
+        The one that is shown.
+    size_of : callable
+        Returns the size of one.
+    keys : sequence of str
+        Of their contents; "" for an image that is no file.
+    """
 
     names: Sequence[str]
     current: int
     size_of: Callable[[int], Size]
+    keys: Sequence[str] = ()
 
     def check(self, where: str, index: int, found: Size) -> None:
         """Refuse masks of another size than the image's."""
@@ -61,22 +74,14 @@ class OpenImages:
             )
 
 
-def with_saved(document: Document, saved: Sequence[SavedObject]) -> Document:
-    """Return a document with objects of a file behind its own; none is current."""
-    number = document.next_number
-    return document.added(
-        *(
-            Segment(
-                number + at,
-                (one.name or "").strip()[:_MAX_NAME] or f"object {number + at}",
-                one.color or viz.color(number + at),
-                text=one.text,
-                candidates=(one.mask,),
-                scores=(one.score,),
-            )
-            for at, one in enumerate(saved)
-        ),
-        current=False,
+def from_saved(one: SavedObject) -> Object:
+    """Return an object of a file, without a number."""
+    return Object(
+        0,
+        (one.name or "").strip()[:_MAX_NAME],
+        one.color or UNCOLORED,
+        prompts=() if one.text is None else (Text(1, 0, one.text),),
+        masks={0: Mask(one.mask, one.score, "file")},
     )
 
 

@@ -11,7 +11,6 @@ from sam_rlx import _core
 from sam_rlx._internal.files.inputs import key_of
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
-from sam_rlx.apps.annotator.document import PackedMask
 from sam_rlx.apps.annotator.limits import MAX_OBJECTS
 from sam_rlx.apps.annotator.saved import (
     OpenImages,
@@ -22,6 +21,7 @@ from sam_rlx.apps.annotator.saved import (
     read_arrays,
     read_label_image,
 )
+from sam_rlx.apps.annotator.values import PackedMask
 from sam_rlx.errors import InvalidArgumentError
 
 _MAX_LISTED = 5  # names of images in an error
@@ -82,7 +82,7 @@ def read_saved(name: str, contents: bytes, images: OpenImages) -> Saved:
 
 def _coco(name: str, document: dict[str, Any], images: OpenImages) -> Saved:
     listed = [_entry(f"{name}: images[{at}]", one) for at, one in enumerate(document["images"])]
-    indices = _matched([str(one.get("file_name", "")) for one in listed], images)
+    indices = _matched(listed, images)
     by_id = {_key(one.get("id")): index for one, index in zip(listed, indices, strict=True)}
     categories = {
         _key(one.get("id")): str(one.get("name"))
@@ -124,11 +124,25 @@ def _annotation(
 
 
 def _mask(where: str, found: Any, index: int, images: OpenImages) -> NDArray[np.bool_]:
-    """Return the mask of run lengths, compressed or not, or of polygons."""
+    """Return the mask of run lengths, compressed or not, or of polygons, of an open image."""
+    if isinstance(found, dict):
+        try:
+            size = _integers(found.get("size"), 2)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{where}: {error}") from None
+        images.check(where, index, (size[0], size[1]))
+    return mask_of(where, found, images.size_of(index))
+
+
+def mask_of(where: str, found: Any, hw: Size) -> NDArray[np.bool_]:
+    """Return the mask of run lengths, compressed or not, or of polygons, at a size (H, W)."""
     try:
         if isinstance(found, dict):
             size = _integers(found.get("size"), 2)
-            images.check(where, index, (size[0], size[1]))
+            if (size[0], size[1]) != hw:
+                raise InvalidArgumentError(
+                    f"size: expected {hw[0]} x {hw[1]}, found {size[0]} x {size[1]}"
+                )
             counts = found.get("counts")
             if isinstance(counts, str):
                 codes = _core.rle_from_string(counts.encode("ascii", "replace"))
@@ -136,10 +150,9 @@ def _mask(where: str, found: Any, index: int, images: OpenImages) -> NDArray[np.
                 codes = np.array(_integers(counts), np.uint32)
             return _unfolded(codes, (size[0], size[1]), found.get("order", "F"))
         if isinstance(found, list) and found:
-            return _core.polygons_to_mask([_numbers(each) for each in found], images.size_of(index))
+            return _core.polygons_to_mask([_numbers(each) for each in found], hw)
     except InvalidArgumentError as error:
-        told = f"{error}"
-        raise InvalidArgumentError(told if told.startswith(where) else f"{where}: {told}") from None
+        raise InvalidArgumentError(f"{where}: {error}") from None
     raise InvalidArgumentError(
         f"{where}: expected a segmentation of polygons or run lengths, found {shown(found)[:80]}"
     )
@@ -156,7 +169,7 @@ def _unfolded(codes: NDArray[np.uint32], size: Size, order: Any) -> NDArray[np.b
 
 def _outlined(name: str, document: dict[str, Any], images: OpenImages) -> Saved:
     """Read what `export` writes as polygons: the lines of an object, with its holes cut open."""
-    indices = _matched([str(document.get("file_name", ""))], images)
+    indices = _matched([document], images)
     index = indices[0]
     saved: dict[int, list[SavedObject]] = {}
     if index is not None:
@@ -179,17 +192,49 @@ def _outline(where: str, one: Any, size: Size) -> SavedObject:
     return SavedObject(PackedMask.of(mask), *described(where, said))
 
 
-def _matched(names: Sequence[str], images: OpenImages) -> list[int | None]:
-    """Return the open image of each name: equal names in their order; a single one fits always."""
-    at: dict[str, list[int]] = {}
-    for index, name in enumerate(images.names):
-        at.setdefault(_base(name), []).append(index)
-    found = [at[_base(name)].pop(0) if at.get(_base(name)) else None for name in names]
-    return [images.current] if found == [None] else found
+def _matched(listed: Sequence[dict[str, Any]], images: OpenImages) -> list[int | None]:
+    """Return the open image of each image of a document.
+
+    By the key of its content, which our documents have; else by its path, and else by its name if
+    no other image of the document or among the open ones has it. The only image of a document
+    without a key fits the current one.
+    """
+    names = [key_of(str(one.get("file_name", ""))) for one in listed]
+    by_key = {key: index for index, key in reversed([*enumerate(images.keys)]) if key}
+    free = dict.fromkeys(range(len(images.names)))
+    found: list[int | None] = [None] * len(listed)
+    keys = [_key_in(one) for one in listed]
+    for at, key in enumerate(keys):
+        if key in by_key and by_key[key] in free:
+            found[at] = by_key[key]
+            del free[by_key[key]]
+    # What has a key that no open file has is another image, whatever its name.
+    rest = [at for at, key in enumerate(keys) if found[at] is None and not (key and by_key)]
+    for whole in (True, False):
+        there: dict[str, list[int]] = {}
+        for index in free:
+            there.setdefault(_named(key_of(images.names[index]), whole), []).append(index)
+        wanted: dict[str, list[int]] = {}
+        for at in rest:
+            if found[at] is None:
+                wanted.setdefault(_named(names[at], whole), []).append(at)
+        for name, indices in wanted.items():
+            if len(indices) == len(there.get(name, ())) and (whole or len(indices) == 1):
+                for at, index in zip(indices, there[name], strict=True):
+                    found[at] = index
+                    del free[index]
+    return [images.current] if found == [None] and rest else found
 
 
-def _base(name: str) -> str:
-    return key_of(name).rpartition("/")[2]
+def _key_in(one: dict[str, Any]) -> str:
+    """Return the key of an image of a document, "" if it has none."""
+    said = one.get("sam_rlx")
+    key = said.get("key") if isinstance(said, dict) else None
+    return key if isinstance(key, str) else ""
+
+
+def _named(name: str, whole: bool) -> str:
+    return name if whole else name.rpartition("/")[2]
 
 
 def _told(
@@ -200,13 +245,24 @@ def _told(
     images: OpenImages,
 ) -> Saved:
     pairs = zip(listed, indices, strict=True)
-    absent = [str(one.get("file_name", "")) for one, index in pairs if index is None]
+    absent = [
+        str(one.get("file_name", ""))
+        + (" with other content" if _is_open_name(one, images) else "")
+        for one, index in pairs
+        if index is None
+    ]
     if listed and len(absent) == len(listed):
         some = ", ".join(absent[:_MAX_LISTED]) + (", ..." if len(absent) > _MAX_LISTED else "")
         raise InvalidArgumentError(
             f"{name}: expected objects of {images.names[images.current]}, found those of {some}"
         )
     return replace(saved, absent=absent)
+
+
+def _is_open_name(one: dict[str, Any], images: OpenImages) -> bool:
+    """Tell whether an open image has the name of one of a document."""
+    name = _named(key_of(str(one.get("file_name", ""))), whole=False)
+    return name in {_named(key_of(each), whole=False) for each in images.names}
 
 
 def _entry(where: str, found: Any) -> dict[str, Any]:

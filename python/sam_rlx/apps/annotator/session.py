@@ -1,4 +1,4 @@
-"""What image and video sessions share: views, messages, a worker, and the way back."""
+"""What image and video sessions share: views, messages, a worker, and the project."""
 
 import logging
 import threading
@@ -6,18 +6,34 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+from sam_rlx import viz
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
+from sam_rlx.apps.annotator.gestures import (
+    RGB,
+    Gesture,
+    Name,
+    Number,
+    OptionalNumber,
+    gesture,
+    table_of,
+)
+from sam_rlx.apps.annotator.history import Edit, Record
 from sam_rlx.apps.annotator.limits import MAX_VIEWS, MAX_WAITING, MAX_WAITING_BYTES
+from sam_rlx.apps.annotator.projects import OpenProject
+from sam_rlx.apps.annotator.values import Change, Document, Object
 from sam_rlx.apps.annotator.worker import During, Worker
 from sam_rlx.errors import InvalidArgumentError, SamRlxError, StateError
 
 _LOG = logging.getLogger("sam_rlx")
 _MAX_NAME = 100  # letters of a view's name
 _POLL = 0.2  # seconds between looks at signals while a caller waits
+UNCOLORED = (-1, -1, -1)  # gets the colour of its number
+_HEAD = ("type", "view", "seq", "contents")
 
 # (head, buffers, view): hands a message to one view, or to all with None.
 Send = Callable[[dict[str, Any], list[bytes], "str | None"], None]
@@ -35,8 +51,13 @@ def still(part: _Part | None) -> _Part:
 class Session:
     """The part of a session that hosts see.
 
+    Its views show one item at a time, `key`, and have one object selected, `current`. What is made
+    belongs to the project, which other sessions may show too.
+
     Parameters
     ----------
+    project : OpenProject
+        Keeps the work.
     send : callable, optional
         ``send(head, buffers, view)``, called from any thread; it must not block for long.
     changed : callable, optional
@@ -45,17 +66,27 @@ class Session:
         As for `Worker`.
     """
 
-    # By type of message: the method that does it in the thread of the session.
-    handlers: ClassVar[dict[str, str]] = {}
+    # By type of message: what the class can do. Made from its methods.
+    gestures: ClassVar[dict[str, Gesture]] = {}
     # Those that work after `close` too.
     after_close: ClassVar[frozenset[str]] = frozenset()
 
+    def __init_subclass__(cls) -> None:
+        """Make the table of a class."""
+        super().__init_subclass__()
+        cls.gestures = table_of(cls)
+
     def __init__(
         self,
+        project: OpenProject,
         send: Send | None = None,
         changed: Callable[[int], None] | None = None,
         during: During = nullcontext,
     ) -> None:
+        self.project = project
+        self.key = ""  # of the item that is shown
+        self.current: int | None = None  # number of the object that prompts change
+        self._kept: Object | None = None  # what the current object was when it became that
         self._send_to_host = send
         self._changed = changed
         self._lock = threading.RLock()
@@ -63,7 +94,167 @@ class Session:
         self._waiting_bytes = 0  # of files
         self._views: set[str] = set()
         self._status: tuple[str, float | None] = ("", None)
+        self._asks: tuple[str | None, Answer] = (None, None)  # whose gesture is being done
+        self._doing = ""  # name of that gesture
         self.revision = 0
+        project.watch(self._follow)
+
+    # ---------------------------------------------------------------- the item that is shown
+
+    @property
+    def document(self) -> Document:
+        """The objects of the item that is shown."""
+        return self.project.document(self.key)
+
+    @property
+    def selected(self) -> Object | None:
+        """The object that prompts change; None: they begin a new one."""
+        return self.document.get(self.current)
+
+    def _select(self, number: int | None) -> None:
+        self.current = number
+        self._kept = self.document.get(number)
+
+    def _object(self, number: int | None) -> Object:
+        """Return an object by its number; by default the current one."""
+        if number is None:
+            if self.selected is None:
+                raise InvalidArgumentError("object: expected a current object, found none")
+            return self.selected
+        found = self.document.get(number)
+        if found is None:
+            there = ", ".join(str(one.number) for one in self.document.objects[:20]) or "none"
+            raise InvalidArgumentError(
+                f"object: expected the number of an object ({there}), found {number}"
+            )
+        return found
+
+    def _put(self, title: str, *objects: Object) -> None:
+        """Change objects that are there, in one edit."""
+
+        def change(document: Document) -> Document:
+            for one in objects:
+                if document.get(one.number) is None:
+                    raise StateError(
+                        f"object {one.number}: expected it there, found that another view has "
+                        "deleted it"
+                    )
+            return document.with_objects(*objects)
+
+        self._edit(title, change)
+
+    def _begin(self, title: str, *objects: Object, select: bool = True) -> None:
+        """Add objects; their numbers are chosen here, and their names if they are empty."""
+
+        def change(document: Document) -> Document:
+            return document.with_objects(*numbered(document, objects))
+
+        edit = self._edit(title, change)
+        if edit is not None and select:
+            with self._lock:
+                self._kept = None
+                self.current = max(
+                    int(one.key)  # type: ignore[arg-type]
+                    for one in edit.changes
+                    if one.what == "object" and one.before is None
+                )
+
+    def _edit(self, title: str, change: Callable[[Document], Document]) -> Edit | None:
+        return self.project.edit(self.key, change, self._doing, title, _by(*self._asks))
+
+    def _follow(self, changes: Sequence[Change], record: Record) -> None:
+        """Show what another session has changed, or this one."""
+        if self._worker.is_closed or self._worker.is_own_thread:
+            return
+        some = [one for one in changes if one.what != "item"]
+        if not changes or any(one.document in ("", self.key) for one in some):
+            self.on_changes(changes)
+            self.broadcast(None)
+
+    def broadcast(self, answer: Answer) -> None:
+        """Send all views what there is."""
+        raise NotImplementedError
+
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """Take note of what has changed on the item that is shown."""
+
+    # ---------------------------------------------------------------- gestures of all sessions
+
+    @gesture("undo", key="Ctrl+Z")
+    def do_undo(self) -> None:
+        """Take back the last edit of what is shown: results of models too."""
+        self._moved(self.project.undo(self.key, _by(*self._asks)))
+
+    @gesture("redo", key="Ctrl+Y")
+    def do_redo(self) -> None:
+        """Do again what was taken back."""
+        self._moved(self.project.redo(self.key, _by(*self._asks)))
+
+    def _moved(self, edit: Edit | None) -> None:
+        if edit is not None:
+            numbers = {one.key for one in edit.changes if one.what == "object"}
+            with self._lock:
+                one = self.document.get(numbers.pop()) if len(numbers) == 1 else None  # type: ignore[arg-type]
+                if self.selected is None and edit.gesture in ("click", "box", "candidate"):
+                    self.current = None if one is None else one.number
+            self.on_changes(edit.changes)
+        self.broadcast(self._asks[1])
+
+    @gesture("delete this object", key="Delete")
+    def do_delete(self, object: OptionalNumber = None) -> None:
+        """Delete an object; the others stay as they are."""
+        one = self._object(object)
+        self._edit(f"delete {one.name}", lambda document: document.without(one.number))
+        self.on_changes([Change(self.key, "object", one.number, one, None)])
+        if self.current == one.number:
+            self._select(None)
+        self.broadcast(self._asks[1])
+
+    @gesture("keep this object, begin another", key="Enter", edits=False)
+    def do_commit(self) -> None:
+        """Leave the current object as it is: the next prompt begins another one."""
+        self._select(None)
+        self.broadcast(self._asks[1])
+
+    @gesture("forget what was not kept", key="Esc")
+    def do_cancel(self) -> None:
+        """Take the current object back to what it was when it became current; none is then."""
+        number, kept = self.current, self._kept
+        if number is not None:
+
+            def change(document: Document) -> Document:
+                if document.get(number) is None:
+                    return document
+                return document.without(number) if kept is None else document.with_objects(kept)
+
+            edit = self._edit("cancel", change)
+            self.on_changes(() if edit is None else edit.changes)
+        self._select(None)
+        self.broadcast(self._asks[1])
+
+    @gesture("choose an object", key="1 to 9", edits=False)
+    def do_select(self, object: OptionalNumber = None) -> None:
+        """Choose the object that prompts change; null: they begin a new one."""
+        self._select(None if object is None else self._object(object).number)
+        self.broadcast(self._asks[1])
+
+    @gesture("rename", key="double click")
+    def do_rename(self, object: Number, name: Name) -> None:
+        """Give an object another name."""
+        self._put(f"rename to {name}", replace(self._object(object), name=name))
+        self.broadcast(self._asks[1])
+
+    @gesture("recolor")
+    def do_recolor(self, object: Number, color: RGB) -> None:
+        """Give an object another colour."""
+        self._put("another colour", replace(self._object(object), color=color))
+        self.broadcast(self._asks[1])
+
+    @gesture("write the project here, though another process has it open", edits=False)
+    def do_take_over(self) -> None:
+        """Write the project from now on; the other process turns read-only."""
+        self.project.take_over()
+        self.broadcast(self._asks[1])
 
     # ---------------------------------------------------------------- from hosts
 
@@ -102,8 +293,20 @@ class Session:
             hover = partial(self.on_hover, head, view, answer)
             self._worker.preview(("hover", view), partial(self._guarded, hover, view, answer))
         else:
-            contents = bytes(buffers[0]) if buffers else b""
-            self._enqueue(kind, {**head, "contents": contents}, view, answer)
+            self._guarded(
+                lambda: self._take_gesture(kind, head, buffers, view, answer), view, answer
+            )
+
+    def _take_gesture(
+        self, kind: str, head: Any, buffers: Sequence[Any], view: str, answer: Answer
+    ) -> None:
+        row = self.gestures[kind]
+        given = {name: value for name, value in head.items() if name not in _HEAD}
+        if "contents" in row.fields:
+            given["contents"] = bytes(buffers[0]) if buffers else b""
+        elif "contents" in head:
+            given["contents"] = head["contents"]
+        self._enqueue(row, row.values(given, of_view=True), view, answer)
 
     def _checked(self, head: Any) -> tuple[str, str, Answer]:
         if not isinstance(head, Mapping):
@@ -113,29 +316,41 @@ class Session:
             raise InvalidArgumentError(f"view: expected a text, found {shown(view)}")
         if not isinstance(seq, int) or isinstance(seq, bool):
             raise InvalidArgumentError(f"seq: expected an integer, found {shown(seq)}")
-        known = {"ready", "bye", "leave", "stop", "hover", *self.handlers}
+        known = {"ready", "bye", "leave", "stop", "hover", *self.gestures}
         if not isinstance(kind, str) or kind not in known:
             raise InvalidArgumentError(
                 f"type: expected one of {sorted(known)}, found {shown(kind)}"
             )
         return kind, view, {"view": view, "seq": seq}
 
-    def _enqueue(self, kind: str, head: Mapping[str, Any], view: str, answer: Answer) -> None:
-        work = getattr(self, self.handlers[kind])
-        count = len(head["contents"])
+    def _enqueue(self, row: Gesture, given: dict[str, Any], view: str, answer: Answer) -> None:
+        count = len(given.get("contents", b""))
         with self._lock:
             self._waiting_bytes += count
 
         def taken() -> None:
             with self._lock:
                 self._waiting_bytes -= count
-            work(head, view, answer)
+            self._do(row, given, view, answer)
 
         self.run(taken, view, answer)
 
+    def _do(self, row: Gesture, given: dict[str, Any], view: str | None, answer: Answer) -> Any:
+        """Do a gesture; there is one at a time."""
+        if row.edits:
+            self.project.check(row.name)
+            if self.project.history.was_done(_by(view, answer)):  # a view that was not answered
+                self.broadcast(answer)
+                return None
+        before, self._asks, self._doing = (self._asks, self._doing), (view, answer), row.name
+        try:
+            return getattr(self, row.method)(**given)
+        finally:
+            self._asks, self._doing = before
+
     def _check_room(self, kind: str, buffers: Sequence[Any]) -> None:
         """Refuse what a view asks for while too much of it waits."""
-        if kind not in self.handlers:
+        if kind not in self.gestures:
             return
         count = self._waiting_bytes + (len(buffers[0]) if buffers else 0)
         if len(self._worker) >= MAX_WAITING or count > MAX_WAITING_BYTES:
@@ -167,16 +382,17 @@ class Session:
 
     # ---------------------------------------------------------------- from programs
 
-    def call(self, kind: str, **fields: Any) -> Any:
+    def call(self, kind: str, **given: Any) -> Any:
         """Do what a message of this type does, and wait for it.
 
         Raises what the work raises; `StateError` after `close`, but for what is made of results.
         Ctrl-C ends the wait, not the work.
         """
-        work = getattr(self, self.handlers[kind])
+        row = self.gestures[kind]
+        values = row.values(given, of_view=False)
         if self._worker.is_own_thread or (self._worker.is_closed and kind in self.after_close):
-            return work(fields, None, None)
-        return self.wait(self._worker.submit(lambda: work(fields, None, None)))
+            return self._do(row, values, None, None)
+        return self.wait(self._worker.submit(lambda: self._do(row, values, None, None)))
 
     def wait(self, future: "Future[Any]") -> Any:
         """Wait for work, open to signals."""
@@ -200,7 +416,11 @@ class Session:
         """
         self.on_stop()
         self._send_to_host = self._changed = None
-        self._worker.close(self.forget)
+        self._worker.close(self._end)
+
+    def _end(self) -> None:
+        self.forget()
+        self.project.unwatch(self._follow)
 
     # ---------------------------------------------------------------- to views
 
@@ -219,6 +439,25 @@ class Session:
         """Return the message that says what is done."""
         text, part = self._status
         return {"type": "status", "text": text, "part": part}
+
+    def project_head(self) -> dict[str, Any]:
+        """Return what a state says of the project: what undo and redo do, and what is wrong."""
+        undo, redo = (
+            self.project.history.next_undo(self.key),
+            self.project.history.next_redo(self.key),
+        )
+        objects = self.document.objects
+        at = {one.number: index for index, one in enumerate(objects)}
+        return {
+            "current": at.get(self.current) if self.current is not None else None,
+            "can_undo": undo is not None,
+            "can_redo": redo is not None,
+            "undo": "" if undo is None else undo.title,
+            "redo": "" if redo is None else redo.title,
+            "n": self.project.history.n,
+            "read_only": self.project.read_only,
+            "unsaved": self.project.problem,
+        }
 
     def publish(self) -> None:
         """Count a change, after what it gave was sent."""
@@ -243,3 +482,22 @@ class Session:
     def forget(self) -> None:
         """Let go of what is needed for new results only."""
         raise NotImplementedError
+
+
+def _by(view: str | None, answer: Answer) -> str:
+    """Return what names a gesture of a view: a repeated message is not done again."""
+    return "" if view is None or answer is None else f"{view}:{answer['seq']}"
+
+
+def numbered(document: Document, objects: Sequence[Object]) -> list[Object]:
+    """Return new objects with the next numbers of a document; names and colours if they lack."""
+    number = document.next_number
+    return [
+        replace(
+            one,
+            number=number + at,
+            name=one.name or f"object {number + at}",
+            color=viz.color(number + at) if one.color == UNCOLORED else one.color,
+        )
+        for at, one in enumerate(objects)
+    ]

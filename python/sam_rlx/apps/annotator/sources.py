@@ -16,6 +16,21 @@ from sam_rlx._internal.arrays.foreign import is_array
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.files.hints import not_found
 from sam_rlx._internal.files.suffixes import images_of
+from sam_rlx.apps.annotator.identity import (
+    free_key,
+    key_of,
+    key_of_bytes,
+    matched,
+    relative,
+    stat_of,
+)
+from sam_rlx.apps.annotator.projects import (
+    Location,
+    OpenProject,
+    location_of_arrays,
+    location_of_files,
+)
+from sam_rlx.apps.annotator.values import Item
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 _SMALL = 1 << 20  # pixels up to which an image is sent without loss
@@ -38,14 +53,29 @@ class ImageSource:
     """
 
     def __init__(self, images: Any) -> None:
+        self.folder: Path | None = None
         if isinstance(images, (str, os.PathLike)):
-            self._items: list[Any] = _files(Path(as_path_text("images", images)))
+            path = Path(as_path_text("images", images))
+            self.folder = path if path.is_dir() else None
+            self._items: list[Any] = _files(path)
         elif isinstance(images, Sequence) and not is_array(images):
             self._items = [_item(image) for image in as_items("images", images)]
         else:
             self._items = [as_rgb(images)]
         if not self._items:
             raise InvalidArgumentError("images: expected at least one image, found none")
+        self._met()
+
+    def _met(self) -> None:
+        """Note what stays known of the images when they are forgotten."""
+        files = [one for one in self._items if isinstance(one, Path)]
+        root = _common_folder(files)
+        self._paths = [
+            relative(_absolute(one), root) if isinstance(one, Path) else self.name(index)
+            for index, one in enumerate(self._items)
+        ]
+        self._is_file = [isinstance(one, Path) for one in self._items]
+        self._keys: list[str] = [""] * len(self._items)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -54,6 +84,81 @@ class ImageSource:
     def files(self) -> list[Path]:
         """The files among the images."""
         return [item for item in self._items if isinstance(item, Path)]
+
+    # ---------------------------------------------------------------- items of a project
+
+    @property
+    def location(self) -> Location:
+        """Where the project of these images is kept."""
+        files = self.files
+        if len(files) == len(self._items):
+            return location_of_files(files, self.folder)
+        return location_of_arrays([self._content(index) for index in range(len(self._items))])
+
+    def meet(self, project: OpenProject) -> list[str]:
+        """Find the images among the items of a project; return what a person should be told.
+
+        A file is read for this only if its path, size and time are not those of an item, and its
+        path or its size is.
+        """
+        known = project.history.project.items
+        paths, sizes = {one.path for one in known}, {one.stat[0] for one in known}
+        some = [
+            index
+            for index, item in enumerate(self._items)
+            if isinstance(item, Path) and (self.path(index) in paths or _size(item) in sizes)
+        ]
+        found = matched(
+            [self._items[index] for index in some], [self.path(index) for index in some], known
+        )
+        for index, item in zip(some, found.items, strict=True):
+            self._keys[index] = item.key
+        project.add_items(found.items)
+        said = [f"{new} is {old}, which was renamed" for old, new in found.renamed]
+        return said + [
+            f"{one.path} has other content than before: its objects are held aside"
+            for one in found.changed
+            if project.document(one.key).objects
+        ]
+
+    def key(self, index: int, project: OpenProject) -> str:
+        """Return the key of an image, which becomes an item of a project."""
+        if not self._keys[index]:
+            item = self._items[index]
+            stat = stat_of(item) if isinstance(item, Path) else (0, 0)
+            taken = {one.key for one in project.history.project.items}
+            content = self._content(index)
+            same = project.history.project.item(content)
+            if not isinstance(item, Path) and same is not None and content not in self._keys:
+                self._keys[index] = content
+            else:
+                self._keys[index] = free_key(content, {*taken, *self._keys})
+                project.add_items([Item(self._keys[index], self.path(index), stat=stat)])
+        return self._keys[index]
+
+    def known_key(self, index: int) -> str:
+        """Return the key of an image, "" before it was needed."""
+        return self._keys[index]
+
+    def file_key(self, index: int) -> str:
+        """Return the key of a file's content, "" for an image that is no file."""
+        if not self._is_file[index]:
+            return ""
+        return self._keys[index].partition("-")[0] or self._content(index)
+
+    def index_of(self, key: str) -> int | None:
+        """Return the index of an item among the images; None if it is not there."""
+        return self._keys.index(key) if key and key in self._keys else None
+
+    def _content(self, index: int) -> str:
+        item = self._items[index]
+        if isinstance(item, Path):
+            return key_of(item)
+        return key_of_bytes(f"{item.shape}".encode() + item.tobytes())
+
+    def path(self, index: int) -> str:
+        """Return the path of a file below the folder that has all of them, or the name."""
+        return self._paths[index]
 
     def close(self) -> None:
         """Forget the images; their names stay."""
@@ -71,6 +176,27 @@ class ImageSource:
         """Return an image as RGB (H, W, 3)."""
         item = self._items[index]
         return io.read_image(item) if isinstance(item, Path) else item
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file; -1 if that cannot be told."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100  # links are not followed
+
+
+def _common_folder(files: Sequence[Path]) -> Path:
+    """Return the folder that has all files; the root of the first one if there is none."""
+    parents = sorted({str(_absolute(path).parent) for path in files})
+    try:
+        return Path(os.path.commonpath(parents)) if parents else Path()
+    except ValueError:  # on several drives
+        return Path(parents[0])
 
 
 def _item(image: Any) -> Any:

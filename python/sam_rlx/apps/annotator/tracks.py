@@ -1,41 +1,13 @@
-"""Objects of a video, and how messages describe them."""
+"""How messages describe the objects of a clip."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx.apps.annotator.clicks import preview_hw
-from sam_rlx.apps.annotator.document import Box, Color, PackedMask
-
-
-@dataclass(frozen=True)
-class FramePrompts:
-    """What was said of one object on one frame."""
-
-    points: tuple[tuple[float, float], ...] = ()
-    labels: tuple[int, ...] = ()
-    box: Box | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Track:
-    """One object of a video: its name, its colour, and what was said of it, in order."""
-
-    number: int
-    name: str
-    color: Color
-    steps: tuple[tuple[int, FramePrompts], ...] = ()
-
-    @property
-    def prompts(self) -> dict[int, FramePrompts]:
-        """The prompts that count, by frame."""
-        return dict(self.steps)
-
-    def __repr__(self) -> str:
-        return f"<{self.name!r}: prompts on frames {sorted(self.prompts)}>"
+from sam_rlx.apps.annotator.predict import preview_hw
+from sam_rlx.apps.annotator.values import BoxPrompt, Object, PackedMask, Point
 
 
 def sampled(mask: PackedMask, hw: tuple[int, int]) -> NDArray[np.bool_]:
@@ -45,7 +17,7 @@ def sampled(mask: PackedMask, hw: tuple[int, int]) -> NDArray[np.bool_]:
     return np.ascontiguousarray(mask.to_mask()[np.ix_(rows, columns)])
 
 
-def unique_names(tracks: Sequence[Track]) -> dict[int, str]:
+def unique_names(tracks: Sequence[Object]) -> dict[int, str]:
     """Return a name for each object, by its number: its own, with the number if others have it."""
     names: dict[int, str] = {}
     taken = {track.name for track in tracks}
@@ -80,19 +52,16 @@ def clip_head(hw: tuple[int, int], count: int) -> dict[str, Any]:
     }
 
 
-def described(track: Track) -> dict[str, Any]:
-    """Return what a state says of an object."""
-    points, boxes = [], []
-    for frame, given in track.prompts.items():
-        marks = zip(given.points, given.labels, strict=True)
-        points += [[x, y, label, frame] for (x, y), label in marks]
-        boxes += [] if given.box is None else [[*given.box, frame]]
+def described(track: Object) -> dict[str, Any]:
+    """Return what a state says of an object; points and boxes end with their frame."""
+    points = [[o.x, o.y, o.label, o.frame] for o in track.prompts if isinstance(o, Point)]
+    boxes = {o.frame: [*o.box, o.frame] for o in track.prompts if isinstance(o, BoxPrompt)}
     return {
         "id": track.number,
         "name": track.name,
         "color": list(track.color),
         "points": points,
-        "boxes": boxes,
+        "boxes": list(boxes.values()),
         "candidate": 0,
         "candidates": 1,
         "score": None,

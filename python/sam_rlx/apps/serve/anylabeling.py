@@ -13,8 +13,8 @@ from typing import Any
 from sam_rlx import _core
 from sam_rlx._internal.files.base64_text import from_base64
 from sam_rlx.apps.annotator import fields
-from sam_rlx.apps.annotator.clicks import prompts_of
-from sam_rlx.apps.annotator.document import Box
+from sam_rlx.apps.annotator.predict import prompts_of
+from sam_rlx.apps.annotator.values import Box
 from sam_rlx.apps.serve.engine import Engine
 from sam_rlx.apps.serve.images import bounded
 from sam_rlx.errors import InvalidArgumentError, SamRlxError

@@ -30,6 +30,7 @@ _WRONG = 400
 # starts.
 _FILES = {
     "/": ("apps/serve", "page.html", "text/html; charset=utf-8"),
+    "/p/{project}": ("apps/serve", "page.html", "text/html; charset=utf-8"),
     "/page.js": ("apps/serve", "page.js", "text/javascript; charset=utf-8"),
     "/front.js": ("apps/annotator/front", "front.js", "text/javascript; charset=utf-8"),
     "/example.jpg": ("assets", "coins.jpg", "image/jpeg"),
@@ -81,6 +82,8 @@ def _file(token: str, folder: str, name: str, kind: str) -> Handler:
 
     async def send(request: Request) -> Response:
         below = b"" if request.scope.get(IS_BELOW) else f"{token}/".encode()
+        if "project" in request.path_params:  # one folder further down
+            below = b"../" + below
         found = content.replace(b"{below}", below) if name.endswith(".html") else content
         return Response(found, media_type=kind, headers=_HEADERS)
 

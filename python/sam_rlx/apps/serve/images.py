@@ -18,13 +18,18 @@ def read_upright(contents: bytes, most_pixels: int, **options: Any) -> NDArray[n
 
     The size is known before anything is unpacked.
     """
+    check_size(contents, most_pixels)
+    return io.read_image(streams.BytesIO(contents), **options)
+
+
+def check_size(contents: bytes, most_pixels: int) -> None:
+    """Refuse what is no image, or has more pixels; nothing is unpacked."""
     with open_image(streams.BytesIO(contents)) as image:
         width, height = image.size
     if width * height > most_pixels:
         raise InvalidArgumentError(
             f"image: expected at most {most_pixels} pixels, found {width} x {height}"
         )
-    return io.read_image(streams.BytesIO(contents), **options)
 
 
 def bounded(score: float) -> float:

@@ -36,10 +36,41 @@ function unpack(message) {
   return { head, buffers };
 }
 
+// What a person has done: kept until it is answered, and sent again after a break.
+const GESTURES = new Set(["click", "box", "undo", "redo", "delete", "commit", "cancel", "select",
+  "candidate", "rename", "recolor", "text", "everything", "pick"]);
+const OUTBOX = "sam_rlx outbox";
+const MOST = 256; // gestures
+const PAUSES = [250, 500, 1000, 2000, 5000]; // ms between attempts to connect
+
+class Outbox {
+  constructor() {
+    this.waiting = new Map(JSON.parse(sessionStorage.getItem(OUTBOX) || "[]"));
+  }
+  keep(head) {
+    if (!GESTURES.has(head.type) || this.waiting.size >= MOST) return;
+    this.waiting.set(`${head.view}:${head.seq}`, { ...head, project: projectOf(location) });
+    this.store();
+  }
+  answered({ view, seq }) {
+    if (this.waiting.delete(`${view}:${seq}`)) this.store();
+  }
+  // What was done in a project and not answered.
+  of(project) {
+    return [...this.waiting.values()].filter((head) => head.project === project);
+  }
+  store() {
+    sessionStorage.setItem(OUTBOX, JSON.stringify([...this.waiting]));
+  }
+}
+
+const projectOf = ({ pathname }) => /\/p\/([0-9a-f]{16})$/.exec(pathname)?.[1];
+
 // What the front end takes for the model of a widget.
 class SocketModel {
-  constructor(socket) {
+  constructor(socket, outbox) {
     this.socket = socket;
+    this.outbox = outbox;
     this.values = new Map();
     this.listeners = new Map();
   }
@@ -59,6 +90,7 @@ class SocketModel {
     else this.listeners.delete(event);
   }
   send(head, callbacks, buffers) {
+    this.outbox.keep(head);
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(pack(head, buffers));
   }
   tell(event, ...values) {
@@ -75,12 +107,15 @@ class Page {
     this.seq = 0; // of what the page itself asks
     this.noted = ""; // of the images that are being opened
     this.later = []; // files with objects of images that are being opened
-    const address = url("session");
-    address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
-    this.socket = new WebSocket(address);
-    this.socket.binaryType = "arraybuffer";
-    this.socket.onmessage = (event) => this.take(unpack(event.data));
-    this.socket.onclose = (event) => this.closed(event);
+    this.outbox = new Outbox();
+    this.project = projectOf(location);
+    this.item = new URLSearchParams(location.hash.slice(1)).get("item") || "";
+    this.attempt = 0;
+    this.connect();
+    addEventListener("beforeunload", (event) => {
+      if (this.outbox.waiting.size) event.preventDefault();
+    });
+    at("fresh").onclick = () => { location.href = url("."); };
     at("choose").onclick = () => at("files").click();
     at("example").onclick = () => this.example();
     at("files").onchange = (event) => {
@@ -101,6 +136,15 @@ class Page {
     });
   }
 
+  connect() {
+    const address = url("session");
+    address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+    this.socket = new WebSocket(address);
+    this.socket.binaryType = "arraybuffer";
+    this.socket.onmessage = (event) => this.take(unpack(event.data));
+    this.socket.onclose = (event) => this.closed(event);
+  }
+
   say(text, bad = false) {
     at("say").textContent = text;
     at("say").classList.toggle("bad", bad);
@@ -112,8 +156,11 @@ class Page {
   }
 
   take({ head, buffers }) {
+    if (head.answer) this.outbox.answered(head.answer);
+    if (head.type === "image") this.shows(head);
     if (head.type === "welcome") this.welcome(head);
-    else if (head.type === "opened") this.opened();
+    else if (head.type === "opened") this.opened(head);
+    else if (head.type === "projects") this.list(head.projects);
     else if (head.type === "error" && !head.answer) this.say(head.text, true);
     else if (head.to === "page") this.told(head);
     else this.model?.tell("msg:custom", head, buffers);
@@ -134,7 +181,42 @@ class Page {
     select.replaceChildren(...head.models.map((name) => new Option(name, name)));
     select.hidden = head.models.length < 2;
     document.title = `sam_rlx: ${head.models[0]}`;
+    this.attempt = 0;
     this.say("");
+    this.list(head.projects);
+    if (this.project) this.ask({ type: "resume", project: this.project, item: this.item });
+  }
+
+  ask(head, parts = []) {
+    this.socket.send(pack({ ...head, model: at("models").value || undefined }, parts));
+  }
+
+  // The projects of this machine, to go on with or to remove.
+  list(projects) {
+    at("projects").replaceChildren(...projects.map(({ id, images, changed }) => {
+      const row = document.createElement("li");
+      const link = Object.assign(document.createElement("a"), {
+        href: url(`p/${id}`),
+        textContent: `${images} image${images === 1 ? "" : "s"}, ${new Date(1000 * changed).toLocaleString()}`,
+      });
+      const remove = Object.assign(document.createElement("button"), {
+        textContent: "Remove",
+        onclick: () => confirm(`Remove this project with its images?`) &&
+          this.ask({ type: "remove", project: id }),
+      });
+      row.append(link, " ", remove);
+      return row;
+    }));
+    at("known").hidden = !projects.length;
+  }
+
+  // The address of what is shown: it works after a reload, in another tab, tomorrow.
+  shows({ key }) {
+    if (!this.project) return;
+    this.item = key;
+    const address = url(`p/${this.project}`);
+    address.hash = new URLSearchParams({ item: key });
+    history.replaceState(null, "", address);
   }
 
   async example() {
@@ -161,7 +243,7 @@ class Page {
     this.say("Sending");
     const parts = await Promise.all(files.map((file) => file.arrayBuffer()));
     const names = files.map((file) => file.name || "image");
-    this.socket.send(pack({ type: "open", model: at("models").value, names }, parts));
+    this.ask({ type: "open", names, project: this.project }, parts);
   }
 
   // Load objects that were exported.
@@ -174,22 +256,27 @@ class Page {
     }
   }
 
-  opened() {
+  opened({ project, item }) {
+    this.project = project;
+    this.shows({ key: item });
     this.say(this.noted);
     this.noted = "";
     this.end?.();
     at("view").replaceChildren();
     at("drop").hidden = true;
-    this.model = new SocketModel(this.socket);
+    this.model = new SocketModel(this.socket, this.outbox);
     this.end = this.front.render({ model: this.model, el: at("view") });
-    at("load").hidden = false;
+    at("load").hidden = at("fresh").hidden = false;
+    for (const { project: _, ...head } of this.outbox.of(project)) this.socket.send(pack(head));
     this.load(this.later.splice(0));
   }
 
   closed(event) {
     const reason = event.reason ? ` (${event.reason})` : "";
-    this.say(`The server has ended the connection${reason}. Load the page again.`, true);
-    this.model?.tell("comm:close");
+    if (reason) return this.say(`The server has ended the connection${reason}.`, true);
+    const pause = PAUSES[Math.min(this.attempt++, PAUSES.length - 1)];
+    this.say("Reconnecting, your work is kept", true);
+    return setTimeout(() => this.connect(), pause);
   }
 }
 

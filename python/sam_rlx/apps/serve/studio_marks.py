@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
-from sam_rlx.apps.annotator.document import Box
+from sam_rlx.apps.annotator.values import Box
 from sam_rlx.errors import InvalidArgumentError
 
 _MAX_CONFIG = 1 << 20

@@ -1,10 +1,17 @@
-"""A tab of a browser: one WebSocket, one session of its own.
+"""A tab of a browser: one WebSocket, and a project that other tabs may show too.
 
 A message, either way, is binary: the length of its head (4 bytes, little endian), the head as JSON,
 and behind it its buffers, whose lengths the head tells as ``buffers``. Beside the messages of a
-session a tab sends ``{type: "open", model, names}`` with the files of images, which begins a new
-session, and gets ``{type: "welcome", models, max_bytes}`` first and ``{type: "opened"}`` then, and
-``{type: "note", text}`` of what an image has that a user should know.
+session a tab sends
+
+- ``{type: "open", model, names, project}`` with the files of images, which are added to a project;
+  without one they begin a new one;
+- ``{type: "resume", model, project, item}``: shows a project again;
+- ``{type: "remove", project}``: removes a project that no tab shows, with its images;
+
+and gets ``{type: "welcome", models, max_bytes, projects}`` first, ``{type: "opened", count,
+project, item}`` then, ``{type: "projects", projects}`` after a removal, and ``{type: "note",
+text}`` of what a user should know.
 """
 
 import asyncio
@@ -14,6 +21,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +30,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.projects import OpenProject
 from sam_rlx.apps.annotator.sources import ImageSource
+from sam_rlx.apps.annotator.values import Item
+from sam_rlx.apps.serve import kept
 from sam_rlx.apps.serve.connections import VISIT
 from sam_rlx.apps.serve.engine import Encoded, Engine
-from sam_rlx.apps.serve.images import read_upright
+from sam_rlx.apps.serve.images import check_size, read_upright
+from sam_rlx.apps.serve.kept import KeptFiles
 from sam_rlx.apps.serve.limits import Budget, BusyError, Share, check_values
 from sam_rlx.apps.serve.stopping import Stop
 from sam_rlx.apps.serve.threads import Threads
@@ -39,51 +51,84 @@ Parts = tuple[dict[str, Any], list[memoryview]]
 
 
 class Uploads(ImageSource):
-    """Files of images that a tab sent, decoded when their turn comes, upright.
+    """The images of a project of the page, decoded when their turn comes, upright.
 
     Parameters
     ----------
-    names, files : sequences of str and bytes
+    project : OpenProject
+        Its items are the images; other tabs may add some.
+    files : KeptFiles
+        Their contents.
     engine : Engine
         One image of all tabs and requests is decoded or encoded at a time.
     budget : Budget
-        Of the files and the last image.
+        Of the last image.
     note : callable
         Takes a text that the tab shows: what a page cannot see as a warning.
     """
 
     def __init__(
         self,
-        names: Sequence[str],
-        files: Sequence[bytes],
+        project: OpenProject,
+        files: KeptFiles,
         engine: Engine,
         budget: Budget,
         note: Callable[[str], None],
     ) -> None:
-        if not files or len(names) != len(files):
-            raise InvalidArgumentError(
-                f"open: expected images and as many names, found {len(files)} and {len(names)}"
-            )
-        self._items = list(files)
-        self._names = list(names)
+        self._project = project
+        self._kept = files
         self._engine = engine
         self._note = note
         self._share = Share(budget)
-        self._share.hold("files", sum(map(len, files)))
+
+    @property
+    def _all(self) -> tuple[Item, ...]:
+        items = self._project.history.project.items
+        return tuple(one for one in items if one.state != "left out")
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def files(self) -> list[Path]:
+        """No files of the user's."""
+        return []
 
     def close(self) -> None:
-        """Forget the files; their names stay."""
-        self._items = [b""] * len(self._items)
+        """Forget the last image."""
         self._share.close()
         self._note = _pass
 
     def name(self, index: int) -> str:
         """Return the name of a file."""
-        return self._names[index]
+        return self._all[index].path
+
+    path = name
+
+    def meet(self, project: OpenProject) -> list[str]:
+        """Return nothing: the items are the images."""
+        return []
+
+    def key(self, index: int, project: OpenProject) -> str:
+        """Return the key of an image."""
+        return self._all[index].key
+
+    def known_key(self, index: int) -> str:
+        """Return the key of an image."""
+        return self._all[index].key
+
+    def file_key(self, index: int) -> str:
+        """Return the key of its content."""
+        return self._all[index].key.partition("-")[0]
+
+    def index_of(self, key: str) -> int | None:
+        """Return the index of an item; None if it is not there."""
+        return next((at for at, one in enumerate(self._all) if one.key == key), None)
 
     def read(self, index: int) -> NDArray[np.uint8]:
         """Return an image as RGB (H, W, 3); a small range of values is stretched, with a note."""
-        contents, most = self._items[index], self._engine.limits.pixels
+        contents = self._kept.read(self._all[index].key)
+        most = self._engine.limits.pixels
         # What Python warns of is recorded for the whole process: within a turn nobody else reads.
         with self._engine.decodes.turn(), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", MediaWarning)
@@ -171,7 +216,12 @@ class Tab:
         """Take messages until the tab goes."""
         await self._socket.accept()
         most = self._limits.body_bytes
-        welcome = {"type": "welcome", "models": list(self._engine.models), "max_bytes": most}
+        welcome = {
+            "type": "welcome",
+            "models": list(self._engine.models),
+            "max_bytes": most,
+            "projects": kept.listed(),
+        }
         self._put(packed(welcome, []))
         tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._work())]
         try:
@@ -237,6 +287,12 @@ class Tab:
             head, buffers = unpacked(message, self._limits.head_bytes)
             if head.get("type") == "open":
                 await self._begin(head, buffers)
+            elif head.get("type") == "resume":
+                name = self._model(head)
+                await self._threads.run(lambda: self._resume(name, head))
+            elif head.get("type") == "remove":
+                kept.remove(head.get("project"))
+                self._put(packed({"type": "projects", "projects": kept.listed()}, []))
             elif self._session is None:
                 raise InvalidArgumentError("message: expected an open image before, found none")
             elif head.get("type") in ("ready", "load"):  # which may compress an image
@@ -254,36 +310,89 @@ class Tab:
             check_values(str(head.get("name"))[:100], bytes(buffer), self._limits.document_values)
         session.receive(head, buffers)
 
+    def _model(self, head: Mapping[str, Any]) -> str:
+        return self._engine.name_of(head.get("model", self._engine.default))
+
     async def _begin(self, head: Mapping[str, Any], buffers: Sequence[memoryview]) -> None:
-        """Begin a session with the images of a message, instead of an earlier one."""
-        name = self._engine.name_of(head.get("model", self._engine.default))
+        """Add the images of a message to a project, and show the first of them."""
+        name = self._model(head)
         fields.at_most("open: images", len(buffers), self._limits.images)
         names = fields.items(head, "names", lambda entry, at: fields.text({at: entry}, at))
-        await self._threads.run(lambda: self._open(name, names, buffers))
+        if not buffers or len(names) != len(buffers):
+            raise InvalidArgumentError(
+                f"open: expected images and as many names, found {len(buffers)} and {len(names)}"
+            )
+        await self._threads.run(lambda: self._open(name, head.get("project"), names, buffers))
 
-    def _open(self, name: str, names: Sequence[str], buffers: Sequence[memoryview]) -> None:
+    def _open(
+        self, name: str, given: Any, names: Sequence[str], buffers: Sequence[memoryview]
+    ) -> None:
+        identity = kept.new_id() if given is None else given
+        project = kept.open_kept(identity, new=given is None)
+        files = KeptFiles(identity, self._note)
+        try:
+            known = project.history.project.items
+            contents = [bytes(buffer) for buffer in buffers]
+            items = files.add(names, contents, known, self._wrong)
+            project.add_items(items)
+            first = next((one.key for one in items if one.state != "left out"), "")
+            self._show(name, identity, project, files, first)
+        except BaseException:
+            project.close_unused()
+            if given is None:
+                kept.remove(identity)
+            raise
+
+    def _wrong(self, contents: bytes) -> str:
+        """Return why a file is no image, "" if it begins as one."""
+        try:
+            check_size(contents, self._limits.pixels)
+        except (SamRlxError, OSError) as error:
+            return str(error)
+        return ""
+
+    def _resume(self, name: str, head: Mapping[str, Any]) -> None:
+        """Show a project again."""
+        identity = str(head.get("project"))
+        item = fields.text({"item": head.get("item", "")}, "item")
+        project = kept.open_kept(identity)
+        try:
+            self._show(name, identity, project, KeptFiles(identity, self._note), item)
+        except BaseException:
+            project.close_unused()
+            raise
+
+    def _show(
+        self, name: str, identity: str, project: OpenProject, files: KeptFiles, first: str
+    ) -> None:
+        """Show a project in this tab, instead of an earlier one."""
         with self._stop.ends_work():
-            files = [bytes(buffer) for buffer in buffers]
-            uploads = Uploads(names, files, self._engine, self._budget, self._note)
+            uploads = Uploads(project, files, self._engine, self._budget, self._note)
+            if not len(uploads):
+                raise InvalidArgumentError("project: expected images, found none in it")
             try:
                 session = ImageSession(
                     self._engine.models[name],
                     uploads,
+                    project=project,
                     send=self._send,
                     num_threads=self._engine.num_threads,
                     encode=partial(self._encode, name),
                     during=self._stop.ends_work,
+                    first=first,
                 )
             except BaseException:
                 uploads.close()
                 raise
+        project.write()
         before, self._session = self._session, session
         if before is not None:
             before.close()
         if self._stop.is_set:  # the tab has gone meanwhile
             self._session = None
             session.close()
-        self._send({"type": "opened", "count": len(uploads)}, [])
+        opened = {"count": len(uploads), "project": identity, "item": session.key}
+        self._send({"type": "opened", **opened}, [])
 
     def _encode(
         self, name: str, image: NDArray[np.uint8], texts: bool

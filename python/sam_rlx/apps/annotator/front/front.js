@@ -152,6 +152,7 @@ class Front {
   fingers = new Map(); // id of a pointer that is down -> where
   aimed = null; // where keys aim
   status = "";
+  note = ""; // until something is done
   part = null;
   gone = false;
   nudgedFrom = 0; // when it began
@@ -166,6 +167,17 @@ class Front {
     this.show();
     this.readyAt = this.begunAt = now();
     this.send("ready");
+  }
+
+  // What tests see.
+  peek() {
+    const { image, state, scale, left, top, waiting, status } = this;
+    if (!image) return null;
+    return {
+      name: image.name, index: image.index, count: image.count, scale, left, top, tool: "click",
+      objects: state.objects.map(({ id, name, points }) => ({ id, name, points: points.length })),
+      busy: !this.bitmap || waiting.size > 0 || !!status, saved: !state.unsaved, n: state.n,
+    };
   }
 
   // ---- elements
@@ -522,7 +534,8 @@ class Front {
     else if (digit) {
       const index = digit[1] - 1;
       if (index < (shiftKey ? 3 : this.state.objects.length))
-        this.send(shiftKey ? "candidate" : "select", { index });
+        if (shiftKey) this.send("candidate", { index });
+        else this.send("select", { object: this.state.objects[index].id });
     } else if (pan[key]) {
       const [x, y] = pan[key];
       if (shiftKey) this.aim(x, y, center);
@@ -592,6 +605,7 @@ class Front {
     const seq = ++this.seq;
     if (this.gone) return seq;
     if (!["leave", "bye", "stop"].includes(type)) this.waiting.set(seq, now());
+    if (!["leave", "bye", "hover", "ready", "frame"].includes(type)) this.note = "";
     this.model.send({ type, view: this.id, seq, ...fields });
     return seq;
   }
@@ -671,6 +685,11 @@ class Front {
   on_status(head) {
     this.status = head.text;
     this.part = head.part;
+    this.show();
+  }
+
+  on_note(head) {
+    this.note = head.text;
     this.show();
   }
 
@@ -792,6 +811,8 @@ class Front {
     const { state, image, one, isVideo: video } = this;
     this.undo.disabled = !state.can_undo;
     this.redo.disabled = !state.can_redo;
+    this.undo.title = `undo${state.undo ? `: ${state.undo}` : ""} (Ctrl+Z)`;
+    this.redo.title = `redo${state.redo ? `: ${state.redo}` : ""} (Ctrl+Y)`;
     this.commit.disabled = this.remove.disabled = !one;
     this.choices.forEach((button, at) => {
       button.hidden = video || !one || one.candidates < 2;
@@ -816,10 +837,12 @@ class Front {
       this.halt.hidden = !this.running;
       this.forward.disabled = this.back.disabled = !state.objects.length || !!this.running;
     }
-    const text = this.gone ? "The kernel has no such widget any more: run the cell again."
+    const kept = state.unsaved ? `Not saved: ${state.unsaved}`
+      : state.read_only ? `Read only: ${state.read_only}` : "";
+    const text = this.gone ? "The kernel was restarted: run the cell again, your work is kept."
       : this.isUnheard() ? "No answer so far: the kernel is busy, or this host does not carry the widget's messages."
       : this.failed || (this.status && `${this.status}…`) || (this.isSlow() ? "busy…"
-      : image ? "" : "waiting for the kernel…");
+      : image ? kept || this.note : "waiting for the kernel…");
     this.badge.textContent = text;
     this.badge.hidden = !text;
     this.badge.classList.toggle("srx-error", !!this.failed || this.gone || this.isUnheard());
@@ -845,8 +868,8 @@ class Front {
     objects.forEach((one, index) => {
       const chip = this.make("span", index === current ? "chip on" : "chip", this.list, {
         title: `${one.name}: click to choose${index < 9 ? ` (${index + 1})` : ""}, double click to rename`,
-        onclick: () => index === this.state.current || this.send("select", { index }),
-        ondblclick: () => this.rename(name, one, index),
+        onclick: () => index === this.state.current || this.send("select", { object: one.id }),
+        ondblclick: () => this.rename(name, one),
       });
       const swatch = this.make("i", "", chip);
       swatch.style.background = css(one.color);
@@ -854,12 +877,12 @@ class Front {
       if (one.score !== null) this.make("small", "", chip, { textContent: one.score.toFixed(2) });
       this.button(chip, "×", `delete ${one.name}`, (event) => {
         event.stopPropagation();
-        this.send("delete", { index });
+        this.send("delete", { object: one.id });
       });
     });
   }
 
-  rename(name, one, index) {
+  rename(name, one) {
     const field = this.make("input", "", name.parentElement, { type: "text", value: one.name });
     name.replaceWith(field);
     field.focus();
@@ -867,7 +890,7 @@ class Front {
     const done = () => {
       const text = field.value.trim();
       field.replaceWith(name);
-      if (text && text !== one.name) this.send("rename", { index, name: text });
+      if (text && text !== one.name) this.send("rename", { object: one.id, name: text });
       this.listObjects();
     };
     field.addEventListener("keydown", (event) => {

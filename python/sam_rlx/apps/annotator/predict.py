@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.arrays.mask_logits import mask_logits
-from sam_rlx.apps.annotator.document import PackedMask, Segment
+from sam_rlx.apps.annotator.values import PackedMask
 from sam_rlx.concept import ConceptPredictor
 from sam_rlx.generator import MaskGenerator, MaskRecord
 from sam_rlx.image import ImagePredictor, MaskPrediction
@@ -127,16 +127,6 @@ class Clicks:
     def logits(self, start: PackedMask | None) -> NDArray[np.float32] | None:
         """Return the logits of a mask that an object began with."""
         return None if start is None else mask_logits(start.to_mask(), self.model.core)
-
-    def answer(self, segment: Segment) -> dict[str, Any]:
-        """Return what the prompts of an object give: its candidates, scores and choice."""
-        logits = self.logits(segment.start)
-        found = self.predict(prompts_of(segment.points, segment.labels, segment.box, logits))
-        return {
-            "candidates": tuple(PackedMask.of(mask) for mask in found.masks),
-            "scores": tuple(float(score) for score in found.iou_predictions),
-            "candidate": found.best().index,
-        }
 
     def find(self, text: str, threshold: float, boxes: list[Any], labels: list[int]) -> Any:
         """Return the `ConceptPrediction` of a text and example boxes on the current image."""

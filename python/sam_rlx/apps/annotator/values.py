@@ -1,0 +1,464 @@
+"""What people make: a project, its documents, their objects. Values that never change.
+
+An image is a clip of one frame, 0. Whoever changes something makes a new value, which shares what
+stays; `changes_between` tells what differs, part by part, and `History` keeps that.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx import _core
+from sam_rlx.apps.annotator.limits import MAX_OBJECTS
+from sam_rlx.errors import InvalidArgumentError
+
+Box: TypeAlias = tuple[float, float, float, float]
+Color: TypeAlias = tuple[int, int, int]
+How: TypeAlias = Literal["click", "text", "everything", "tracked", "hand", "checked", "file"]
+State: TypeAlias = Literal["new", "begun", "done", "left out", "unreadable"]
+Kind: TypeAlias = Literal["image", "clip"]
+
+PROJECT = ""  # the key of changes that belong to no item
+
+
+@dataclass(frozen=True)
+class PackedMask:
+    """A mask (H, W) as the bits of its box.
+
+    Attributes
+    ----------
+    hw : (int, int)
+        Height and width of the whole grid.
+    box : (int, int, int, int)
+        (x0, y0, x1, y1), the end excluded; all 0 for an empty mask.
+    bits : bytes
+        As ``numpy.packbits`` gives them along the rows: y1 - y0 times (x1 - x0 + 7) // 8 bytes.
+    """
+
+    hw: tuple[int, int]
+    box: tuple[int, int, int, int]
+    bits: bytes
+
+    @classmethod
+    def of(cls, mask: NDArray[np.bool_]) -> "PackedMask":
+        """Pack a mask bool (H, W)."""
+        hw = (mask.shape[0], mask.shape[1])
+        box = _core.mask_to_box(np.ascontiguousarray(mask))
+        x0, y0, x1, y1 = box.x0, box.y0, box.x1, box.y1
+        if not mask[y0, x0 : x1 + 1].any():  # an empty mask has the box 0, 0, 0, 0 too
+            return cls(hw, (0, 0, 0, 0), b"")
+        part = mask[y0 : y1 + 1, x0 : x1 + 1]
+        return cls(hw, (x0, y0, x1 + 1, y1 + 1), np.packbits(part, axis=1).tobytes())
+
+    def to_mask(self) -> NDArray[np.bool_]:
+        """Return a new bool (H, W)."""
+        mask = np.zeros(self.hw, np.bool_)
+        x0, y0, x1, y1 = self.box
+        mask[y0:y1, x0:x1] = self.part()
+        return mask
+
+    def part(self) -> NDArray[np.bool_]:
+        """Return the pixels of the box: bool (y1 - y0, x1 - x0)."""
+        x0, y0, x1, y1 = self.box
+        if not self.bits:
+            return np.zeros((0, 0), np.bool_)
+        packed = np.frombuffer(self.bits, np.uint8).reshape(y1 - y0, -1)
+        return np.unpackbits(packed, axis=1, count=x1 - x0).view(np.bool_)
+
+    def run_lengths(self) -> NDArray[np.uint32]:
+        """Return COCO's run lengths of the whole grid; only the box is looked at."""
+        height, width = self.hw
+        if not self.bits:
+            return np.array([height * width], np.uint32)
+        x0, y0, x1, y1 = self.box
+        counts = _core.rle_encode(np.ascontiguousarray(self.part()))
+        return _core.mask_in_image(counts, (y1 - y0, x1 - x0), (y0, x0), 1, self.hw)
+
+    def every(self, step: int) -> "PackedMask":
+        """Return each `step`-th pixel of each `step`-th row."""
+        return self if step == 1 else PackedMask.of(self.to_mask()[::step, ::step])
+
+    def head(self, number: int) -> dict[str, Any]:
+        """Return what a message says of the mask; `bits` are its buffer."""
+        height, width = self.hw
+        return {"id": number, "size": [width, height], "box": list(self.box)}
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The mask of an object on a frame: its pixels, its score, and how it came about."""
+
+    packed: PackedMask
+    score: float
+    how: How
+
+    def to_mask(self) -> NDArray[np.bool_]:
+        """Return a new bool (H, W)."""
+        return self.packed.to_mask()
+
+
+@dataclass(frozen=True)
+class Point:
+    """A click at (x, y) in pixels: label 1 inside of the object, 0 outside of it."""
+
+    number: int
+    frame: int
+    x: float
+    y: float
+    label: int
+
+
+@dataclass(frozen=True)
+class BoxPrompt:
+    """A box (x0, y0, x1, y1) in pixels around the object."""
+
+    number: int
+    frame: int
+    box: Box
+
+
+@dataclass(frozen=True)
+class Text:
+    """What found the object; an example has the text "example"."""
+
+    number: int
+    frame: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Start:
+    """A mask that the object began with, which later clicks correct."""
+
+    number: int
+    frame: int
+    mask: PackedMask
+
+
+Prompt: TypeAlias = Point | BoxPrompt | Text | Start
+
+
+@dataclass(frozen=True)
+class Object:
+    """One object of an image or clip.
+
+    Attributes
+    ----------
+    number : int
+        From 1, never used again within its document.
+    name, color
+        As shown; `color` is RGB, 0 to 255.
+    class_number : int
+        Of the project's classes.
+    note : str
+        Of a person.
+    prompts : tuple of Point, BoxPrompt, Text, Start
+        In the order in which they came, each with a number and a frame.
+    masks : mapping of int to Mask
+        By frame; an image has the frame 0.
+    candidates : tuple of Mask
+        The answers to a single click; `candidate` is the index of the chosen one.
+    """
+
+    number: int
+    name: str
+    color: Color
+    class_number: int = 1
+    note: str = ""
+    prompts: tuple[Prompt, ...] = ()
+    masks: Mapping[int, Mask] = field(default_factory=dict, hash=False)
+    candidates: tuple[Mask, ...] = ()
+    candidate: int = 0
+
+    def points_on(self, frame: int) -> list[Point]:
+        """Return the clicks on a frame."""
+        return [one for one in self.prompts if isinstance(one, Point) and one.frame == frame]
+
+    def box_on(self, frame: int) -> Box | None:
+        """Return the box of a frame: the last one."""
+        boxes = [one for one in self.prompts if isinstance(one, BoxPrompt) and one.frame == frame]
+        return boxes[-1].box if boxes else None
+
+    def start_on(self, frame: int) -> PackedMask | None:
+        """Return the mask that the object began with on a frame."""
+        starts = [one for one in self.prompts if isinstance(one, Start) and one.frame == frame]
+        return starts[-1].mask if starts else None
+
+    @property
+    def next_prompt(self) -> int:
+        """The number of its next prompt."""
+        return max((one.number for one in self.prompts), default=0) + 1
+
+    @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """Clicks (x, y) in pixels, on all frames."""
+        return tuple((one.x, one.y) for one in self.prompts if isinstance(one, Point))
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """1 or 0 for each of `points`."""
+        return tuple(one.label for one in self.prompts if isinstance(one, Point))
+
+    @property
+    def box(self) -> Box | None:
+        """(x0, y0, x1, y1) in pixels: the last one."""
+        boxes = [one.box for one in self.prompts if isinstance(one, BoxPrompt)]
+        return boxes[-1] if boxes else None
+
+    @property
+    def text(self) -> str | None:
+        """What found it."""
+        return next((one.text for one in self.prompts if isinstance(one, Text)), None)
+
+    @property
+    def packed(self) -> PackedMask:
+        """The mask of the first frame that has one, packed."""
+        return self.masks[min(self.masks)].packed
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """The mask of the first frame that has one: a new bool (H, W)."""
+        return self.packed.to_mask()
+
+    @property
+    def score(self) -> float:
+        """The score of `mask`."""
+        return self.masks[min(self.masks)].score
+
+    def __repr__(self) -> str:
+        given = [f"{len(self.points)} points"] if self.points else []
+        given += ["box"] if self.box else []
+        given += [f"text {self.text!r}"] if self.text else []
+        said = f"<{self.name!r}, number {self.number}: {', '.join(given) or 'a mask'}"
+        if len(self.masks) != 1:
+            return f"{said}; masks on {len(self.masks)} frames>"
+        height, width = self.packed.hw
+        return f"{said}; score {self.score:.3f}, mask {width} x {height}>"
+
+
+@dataclass(frozen=True)
+class Document:
+    """The objects of one item, by number, and what everything mode found there.
+
+    Attributes
+    ----------
+    objects : tuple of Object
+        In the order of their numbers.
+    found : tuple of Mask
+        Masks of everything mode, from large to small, of which people pick.
+    next_number : int
+        Of the next object. It only grows.
+    """
+
+    objects: tuple[Object, ...] = ()
+    found: tuple[Mask, ...] = ()
+    next_number: int = 1
+
+    def get(self, number: int | None) -> Object | None:
+        """Return the object of a number."""
+        return next((one for one in self.objects if one.number == number), None)
+
+    def with_objects(self, *objects: Object) -> "Document":
+        """Return this with objects added, or changed where their numbers are taken."""
+        known = {one.number: one for one in (*self.objects, *objects)}
+        if len(known) > MAX_OBJECTS:
+            raise InvalidArgumentError(
+                f"objects: expected at most {MAX_OBJECTS}, found {len(known)}"
+            )
+        ordered = tuple(known[number] for number in sorted(known))
+        following = max([self.next_number, *(one.number + 1 for one in objects)])
+        return replace(self, objects=ordered, next_number=following)
+
+    def without(self, *numbers: int) -> "Document":
+        """Return this without some objects."""
+        return replace(self, objects=tuple(o for o in self.objects if o.number not in numbers))
+
+
+@dataclass(frozen=True)
+class ClassDef:
+    """A class of objects."""
+
+    number: int
+    name: str
+    color: Color
+
+
+@dataclass(frozen=True)
+class Item:
+    """An image or clip of a project.
+
+    Attributes
+    ----------
+    key : str
+        From its content: `identity.key_of`.
+    path : str
+        Relative to the project, with ``/``, NFC; a name where there is no file.
+    kind : {"image", "clip"}
+    hw : (int, int), optional
+        Height and width; None before it was read.
+    frames : int
+        1 for an image.
+    state : str
+        new, begun, done, left out, unreadable; `reason` says why it is unreadable.
+    stat : (int, int)
+        Size in bytes and time of change in nanoseconds when the key was taken; 0, 0 for no file.
+    """
+
+    key: str
+    path: str
+    kind: Kind = "image"
+    hw: tuple[int, int] | None = None
+    frames: int = 1
+    state: State = "new"
+    reason: str = ""
+    stat: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Project:
+    """Classes, and items in their order."""
+
+    classes: tuple[ClassDef, ...] = (ClassDef(1, "object", (255, 64, 64)),)
+    items: tuple[Item, ...] = ()
+
+    def item(self, key: str) -> Item | None:
+        """Return the item of a key."""
+        return next((one for one in self.items if one.key == key), None)
+
+
+# ------------------------------------------------------------------ what differs
+
+Part: TypeAlias = Object | Mask | ClassDef | Item | tuple[Mask, ...]
+PartKey: TypeAlias = int | str | tuple[int, int]
+What: TypeAlias = Literal["object", "mask", "found", "class", "item"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One part before and after an edit; None where it is not there.
+
+    Attributes
+    ----------
+    document : str
+        The key of the item, or `PROJECT`.
+    what : {"object", "mask", "found", "class", "item"}
+        An object here is without its masks, each of which is a part of its own.
+    key : int, (int, int) or str
+        The number of an object or class; number and frame of a mask; of an item its key.
+    before, after
+        The part.
+    """
+
+    document: str
+    what: What
+    key: PartKey
+    before: Any
+    after: Any
+
+    @property
+    def reversed(self) -> "Change":
+        """The change back."""
+        return replace(self, before=self.after, after=self.before)
+
+
+def changes_between(key: str, before: Document, after: Document) -> list[Change]:
+    """Return what differs between two documents of an item."""
+    old = {one.number: one for one in before.objects}
+    new = {one.number: one for one in after.objects}
+    found: list[Change] = []
+    for number in sorted(old.keys() | new.keys()):
+        a, b = old.get(number), new.get(number)
+        if a is not b:
+            found += _object_changes(key, number, a, b)
+    if before.found != after.found:
+        found.append(Change(key, "found", "", before.found or None, after.found or None))
+    return found
+
+
+def _object_changes(
+    key: str, number: int, before: Object | None, after: Object | None
+) -> Iterator[Change]:
+    a = None if before is None else replace(before, masks={})
+    b = None if after is None else replace(after, masks={})
+    if a != b:
+        yield Change(key, "object", number, a, b)
+    old = {} if before is None else before.masks
+    new = {} if after is None else after.masks
+    for frame in sorted(old.keys() | new.keys()):
+        one, other = old.get(frame), new.get(frame)
+        if one is not other and one != other:
+            yield Change(key, "mask", (number, frame), one, other)
+
+
+def project_changes(before: Project, after: Project) -> list[Change]:
+    """Return what differs between two projects. The changes of an item belong to its document."""
+    found: list[Change] = []
+    for what, old, new in (
+        ("class", _by_number(before.classes), _by_number(after.classes)),
+        ("item", _by_key(before.items), _by_key(after.items)),
+    ):
+        for key in [*old, *(key for key in new if key not in old)]:
+            a, b = old.get(key), new.get(key)
+            if a != b:
+                document = str(key) if what == "item" else PROJECT
+                found.append(Change(document, what, key, a, b))  # type: ignore[arg-type]
+    return found
+
+
+def _by_number(classes: Iterable[ClassDef]) -> dict[Any, Any]:
+    return {one.number: one for one in classes}
+
+
+def _by_key(items: Iterable[Item]) -> dict[Any, Any]:
+    return {one.key: one for one in items}
+
+
+def changed_document(document: Document, changes: Iterable[Change]) -> Document:
+    """Return a document after changes of its own."""
+    objects: dict[int, Object] = {one.number: one for one in document.objects}
+    masks: dict[int, dict[int, Mask]] = {}
+    found, following = document.found, document.next_number
+    heads: dict[int, Object | None] = {}
+    for change in changes:
+        if change.what == "object":
+            assert isinstance(change.key, int)
+            heads[change.key] = change.after
+            following = max(following, change.key + 1)
+        elif change.what == "mask":
+            assert isinstance(change.key, tuple)
+            number, frame = change.key
+            if number not in masks:
+                masks[number] = dict(objects[number].masks) if number in objects else {}
+            if change.after is None:
+                masks[number].pop(frame, None)
+            else:
+                masks[number][frame] = change.after
+        elif change.what == "found":
+            found = change.after or ()
+    for number, head in heads.items():
+        if head is None:
+            objects.pop(number, None)
+        else:
+            kept = objects[number].masks if number in objects else {}
+            objects[number] = replace(head, masks=kept)
+    for number, known in masks.items():
+        if number in objects:
+            objects[number] = replace(objects[number], masks=known)
+    return Document(tuple(objects[number] for number in sorted(objects)), found, following)
+
+
+def changed_project(project: Project, changes: Iterable[Change]) -> Project:
+    """Return a project after changes of its classes and items; new ones come last."""
+    classes, items = _by_number(project.classes), _by_key(project.items)
+    for change in changes:
+        known = {"class": classes, "item": items}.get(change.what)
+        if known is None:
+            continue
+        if change.after is None:
+            known.pop(change.key, None)
+        else:
+            known[change.key] = change.after
+    return Project(tuple(classes.values()), tuple(items.values()))
