@@ -9,11 +9,11 @@
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
 #include "ops/packed_gemm.h"
+#include "ops/streaming_attention.h"
 
 namespace sam_rlx {
 namespace {
 
-constexpr float kLog2E = 1.44269504F;  // the softmax runs in base 2
 constexpr std::int64_t kMaxNr = 64;
 
 }  // namespace

@@ -31,7 +31,7 @@ def kind_of(family: str, choice: str) -> Any:
 def reference_of(model: Model, choice: str) -> Any:
     """Return the class for a model: that of its family, or of its trunk."""
     kind = kind_of(model.family, choice)
-    if not (model.family == "sam" and model.config["image_encoder"]["tiny_vit"]):
+    if not model.config.get("image_encoder", {}).get("tiny_vit"):
         return kind
     if choice == "transformers":
         raise UnsupportedError("reference: expected 'meta' for MobileSAM, found 'transformers'")
