@@ -153,7 +153,7 @@ def checkpoint_ci(printed: str) -> Image.Image:
     stages = ["image", "point", "box"]
     report = parity.check("mine.safetensors", images=["photo.jpg"], stages=stages)
     lines = [line.replace(" " * 24, "", 1) for line in str(report).splitlines()]
-    return written("\n".join([*lines[:7], "...", *lines[-5:]]), 12)
+    return written("\n".join([*lines[:7], "...", *lines[-5:]]), 11)
 
 
 def encode_once(_: str) -> Image.Image:

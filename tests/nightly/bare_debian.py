@@ -35,7 +35,7 @@ def inside(folder: Path, script: str, **variables: str) -> None:
     mounted = os.path.ismount(proc)
     if not mounted:
         run("mount", "-t", "proc", "proc", proc)
-    known = ["PATH=/usr/bin:/bin", "HOME=/root", f"PIP_CERT={TRUST}"]
+    known = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", f"PIP_CERT={TRUST}"]
     known += [f"{name}={value}" for name, value in variables.items()]
     try:
         run("chroot", folder, "env", "-i", *known, "bash", "-euc", f"cd /trial\n{script}")
