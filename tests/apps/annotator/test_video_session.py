@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import sam_rlx
+from sam_rlx.apps.annotator.clip_export import read_clip
 from sam_rlx.apps.annotator.video_session import VideoSession
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.widget import VideoWidget
+from support.odd_json import ODD, changed
 
 FIRST, SECOND = (40, 40), (120, 70)
 
@@ -147,3 +152,90 @@ def test_a_view_gets_frames_masks_and_hovers(model: sam_rlx.Model, clip: np.ndar
     with pytest.raises(InvalidArgumentError, match="propagate: expected an object"):
         VideoSession(model, clip).call("propagate")
     session.close()
+
+
+def test_undo_takes_back_a_tracking_and_keeps_each_mask(
+    widget: VideoWidget, model: sam_rlx.Model, clip: np.ndarray
+) -> None:
+    widget.click(0, *FIRST)
+    first = widget.masks(0)["object 1"]
+    widget.propagate()
+    tracked = [widget.masks(frame)["object 1"] for frame in range(6)]
+    widget.click(3, FIRST[0] + 12, FIRST[1])
+    widget.undo()
+    assert all((widget.masks(k)["object 1"] == mask).all() for k, mask in enumerate(tracked))
+    widget.delete(1)
+    assert not any(widget.masks(frame) for frame in range(6))
+    widget.undo()
+    assert all((widget.masks(k)["object 1"] == mask).all() for k, mask in enumerate(tracked))
+    widget.undo()
+    assert [frame for frame in range(6) if widget.masks(frame)] == [0]
+    assert (widget.masks(0)["object 1"] == first).all()
+    widget.propagate()
+    assert all((widget.masks(k)["object 1"] == mask).all() for k, mask in enumerate(tracked))
+
+
+def test_undo_while_tracking_ends_it(model: sam_rlx.Model, clip: np.ndarray) -> None:
+    session = VideoSession(model, np.concatenate([clip] * 10))
+    ended = threading.Event()
+    errors: list[Any] = []
+
+    def end(error: Any) -> None:
+        errors.append(error)
+        ended.set()
+
+    session.call("click", frame=0, x=FIRST[0], y=FIRST[1])
+    session.call("propagate", ended=end)
+    while len(session.known_frames()) < 3:
+        assert not ended.is_set()
+    session.call("undo")
+    assert ended.wait(60)
+    assert errors == [None]
+    assert session.known_frames() == [0]
+    session.call("click", frame=2, x=FIRST[0] + 8, y=FIRST[1])
+    assert session.known_frames() == [0, 2]
+    session.close()
+
+
+def test_a_clip_is_saved_and_loaded(
+    widget: VideoWidget, model: sam_rlx.Model, clip: np.ndarray, tmp_path: Path
+) -> None:
+    widget.click(0, *FIRST)
+    widget.commit()
+    widget.click(0, *SECOND)
+    widget.rename(1, "ball")
+    widget.propagate()
+    wanted = [widget.masks(frame) for frame in range(6)]
+    document = json.loads(widget.save(tmp_path / "clip.json").read_text())
+    assert document["videos"][0]["length"] == 6
+    assert len(document["images"]) == 6
+    assert {one["track_id"] for one in document["annotations"]} == {1, 2}
+    other = VideoWidget(model, clip, project=False)
+    other.load(tmp_path / "clip.json")
+    for frame, masks in enumerate(wanted):
+        found = other.masks(frame)
+        assert sorted(found) == sorted(masks)
+        assert all((found[name] == mask).all() for name, mask in masks.items())
+    other.propagate(3)  # tracking goes on from the masks
+    other.undo()
+    other.undo()
+    assert other.objects == []
+    for form in ("labels", "png", "npz"):
+        assert widget.save(tmp_path / f"{form}.zip", form).stat().st_size
+    with np.load(tmp_path / "npz.zip") as arrays:
+        assert arrays["masks"].shape == (6, 2, 96, 160)
+        assert (arrays["masks"][4, 0] == wanted[4]["ball"]).all()
+    other.close()
+    turned = VideoWidget(model, clip[::-1], project=False)
+    with pytest.raises(InvalidArgumentError, match="another content"):
+        turned.load(tmp_path / "clip.json")
+    turned.close()
+
+
+def test_clips_with_odd_values_are_refused(widget: VideoWidget, tmp_path: Path) -> None:
+    widget.start(1, np.ones((96, 160), np.bool_), "whole")
+    document = json.loads(widget.save(tmp_path / "a.json").read_text())
+    clip = widget._session.annotated()
+    for other in changed(document, ODD[::3]):
+        with contextlib.suppress(InvalidArgumentError):
+            read_clip("a.json", json.dumps(other).encode(), clip)

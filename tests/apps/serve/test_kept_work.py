@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import signal
 import socket
@@ -15,12 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from sam_rlx.apps.annotator.lock import holder_of, lock_of
 from sam_rlx.apps.annotator.projects import state_folder
+from sam_rlx.apps.annotator.store import FOLDER_PROJECT
 from sam_rlx.apps.serve import kept
 from sam_rlx.errors import InvalidArgumentError
 from starlette.testclient import TestClient
 from support import HANG_SECONDS
-from support.interactive import SESSION, TOKEN
+from support.interactive import HOST, SESSION, TOKEN
 from support.jupyter import PATIENCE, Canvas, wait_for
 
 from .test_serve_tabs import Tab
@@ -56,6 +59,8 @@ def test_a_project_is_shown_by_other_tabs(client: TestClient, png: bytes) -> Non
         assert re.fullmatch("[0-9a-f]{16}", opened["project"])
         first.send({**CLICK, "seq": 2})
         assert len(objects(first, 2)) == 1
+        holder = holder_of(lock_of(kept.folder_of(opened["project"]) / FOLDER_PROJECT))
+        assert (holder.pid, holder.address) == (os.getpid(), f"http://{HOST}")
         resume = {"type": "resume", "project": opened["project"], "item": opened["item"]}
         with client.websocket_connect(SESSION) as b:
             second = Tab(b)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -167,9 +167,15 @@ class Session:
         if self._worker.is_closed or self._worker.is_own_thread:
             return
         some = [one for one in changes if one.what != "item"]
-        if not changes or any(one.document in ("", self.key) for one in some):
+        if changes and not any(one.document in ("", self.key) for one in some):
+            return
+
+        def show() -> None:
             self.on_changes(changes)
             self.broadcast(None)
+
+        with suppress(StateError):  # it is being closed
+            self.run(show)
 
     def broadcast(self, answer: Answer) -> None:
         """Send all views what there is."""

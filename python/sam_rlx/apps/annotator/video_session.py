@@ -100,6 +100,7 @@ class VideoSession(Session):
         self._clicks_frame = -1
         self._told: dict[int, tuple[Prompt, ...]] = {}  # what the predictor knows, by number
         self._stop = False
+        self._stale = False  # whether the predictor remembers a tracking that was undone
         self._running = False
         self._done = (0, 0)
         first = source.read(0)
@@ -174,8 +175,7 @@ class VideoSession(Session):
         else:
             self._begin(title, changed)
             if self.current != number:  # another view has taken the number meanwhile
-                self._told.clear()
-                self._video.reset()
+                self._stale = True
         self._send_masks(frame)
         self.broadcast(self._asks[1])
 
@@ -230,6 +230,10 @@ class VideoSession(Session):
 
     def _tell_all(self) -> None:
         """Tell the predictor what it does not know, after an undo, a redo, or a new start."""
+        if self._stale and not self._running:
+            self._stale = False
+            self._told.clear()
+            self._video.reset()
         wanted = {one.number: one.prompts for one in self.tracks if one.prompts}
         for number, known in list(self._told.items()):
             if wanted.get(number, ())[: len(known)] != known:
@@ -276,9 +280,8 @@ class VideoSession(Session):
         for one in changes:
             if one.what == "object" and isinstance(one.before, Object):
                 frames.update(one.before.masks)
-        if len(frames) > 1 and not numbers and not self._worker.is_closed:
-            self._told.clear()  # a tracking was undone or redone
-            self._video.reset()
+        if len(frames) > 1 and not numbers:  # a tracking was undone or redone
+            self._stop = self._stale = True
         for frame in sorted(frames):
             self._send_masks(frame)
 

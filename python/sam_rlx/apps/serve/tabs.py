@@ -310,6 +310,11 @@ class Tab:
             check_values(str(head.get("name"))[:100], bytes(buffer), self._limits.document_values)
         session.receive(head, buffers)
 
+    @property
+    def _address(self) -> str:
+        """Where this server is, for who finds a project held by it."""
+        return f"http://{self._socket.headers.get('host', '')}"
+
     def _model(self, head: Mapping[str, Any]) -> str:
         return self._engine.name_of(head.get("model", self._engine.default))
 
@@ -328,7 +333,7 @@ class Tab:
         self, name: str, given: Any, names: Sequence[str], buffers: Sequence[memoryview]
     ) -> None:
         identity = kept.new_id() if given is None else given
-        project = kept.open_kept(identity, new=given is None)
+        project = kept.open_kept(identity, self._address, new=given is None)
         files = KeptFiles(identity, self._note)
         try:
             known = project.history.project.items
@@ -355,7 +360,7 @@ class Tab:
         """Show a project again."""
         identity = str(head.get("project"))
         item = fields.text({"item": head.get("item", "")}, "item")
-        project = kept.open_kept(identity)
+        project = kept.open_kept(identity, self._address)
         try:
             self._show(name, identity, project, KeptFiles(identity, self._note), item)
         except BaseException:
