@@ -318,13 +318,14 @@ while True:
         assert writer.write()
         print("kept", record.n, flush=True)
 """
+# Of the state alone: a new snapshot forgets the oldest edits, and their masks.
 DIGEST = """
 import hashlib, json
+from sam_rlx.apps.annotator.history import History
 from sam_rlx.apps.annotator.records import history_to_json
 def digest(history):
-    said = history_to_json(history)
-    kept = {key: said[key] for key in ("n", "classes", "items", "documents", "masks")}
-    return hashlib.sha256(json.dumps(kept).encode()).hexdigest()
+    said = history_to_json(History(history.project, history.documents, history.n))
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 """
 
 
