@@ -55,7 +55,8 @@ def _arguments(function: Any) -> dict[str, Any]:
 def test_names_arguments_and_defaults_are_upstreams(upstream: Any) -> None:
     import segment_anything
 
-    assert set(segment_anything.sam_model_registry) | {"nano"} == set(ours.sam_model_registry)
+    theirs = set(segment_anything.sam_model_registry)
+    assert theirs | {"nano", "vit_t"} == set(ours.sam_model_registry)  # vit_t: MobileSAM's
     for name in ("build_sam_vit_b", "build_sam_vit_l", "build_sam_vit_h", "build_sam"):
         assert _arguments(getattr(segment_anything, name)) == _arguments(getattr(ours, name))
     for kind in ("SamPredictor", "SamAutomaticMaskGenerator"):

@@ -26,12 +26,12 @@ LOOK = 2.0
 LOG = """
 import os
 from sam_rlx.apps.batch import finders
-_logged = finders.read_image
-def read_image(item):
+_opened = finders.opened
+def opened(item, *, in_tiles):
     with open(os.environ["BATCH_LOG"], "a") as file:
         file.write(item.path + "\\n")
-    return _logged(item)
-finders.read_image = read_image
+    return _opened(item, in_tiles=in_tiles)
+finders.opened = opened
 """
 
 

@@ -18,12 +18,12 @@ from sam_rlx import batch, io
 POISON = """
 import os, signal
 from sam_rlx.apps.batch import finders
-_read = finders.read_image
-def read_image(item):
+_opened = finders.opened
+def opened(item, *, in_tiles):
     if "poison" in item.path:
         os.kill(os.getpid(), signal.SIGKILL)
-    return _read(item)
-finders.read_image = read_image
+    return _opened(item, in_tiles=in_tiles)
+finders.opened = opened
 """
 
 

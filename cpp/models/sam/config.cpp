@@ -102,8 +102,16 @@ std::vector<std::string_view> SamConfig::ignored_keys() const {
 }
 
 // Nearly all of the work is there; the prompt encoder and the mask decoder stay exact. So do the
-// convolutions of TinyViT, whose batch norms differ much from channel to channel.
-LayerSet SamConfig::reduced_layers() { return {.within = packed_layers(), .except = {}}; }
+// convolutions of TinyViT, whose batch norms differ much from channel to channel. In int8 so do
+// its layers behind GELU and attention: with them masks of LiteMedSAM's trained weights have a mean
+// IoU of 0.94 with float32's, without them 0.97.
+LayerSet SamConfig::reduced_layers(WeightFormat format) {
+  static constexpr std::string_view kExact[]{"image_encoder.layers.*.blocks.*.attn.proj",
+                                             "image_encoder.layers.*.blocks.*.mlp.fc2"};
+  const std::span<const std::string_view> exact(kExact);
+  return {.within = packed_layers(),
+          .except = format == WeightFormat::kInt8 ? exact : exact.first(0)};
+}
 
 // They lose nothing in memory.
 std::span<const std::string_view> SamConfig::packed_layers() {

@@ -116,7 +116,7 @@ void Sam2Config::set_image_size(std::int64_t size) {
 // the first block of the trunk, whose short rows gain least, and the few projections from one stage
 // to the next: all that follows is added to what they give. With the projections masks of
 // sam2-nano's clicks fall below a mean IoU of 0.98 with float32's, with the block close to it.
-LayerSet Sam2Config::reduced_layers() {
+LayerSet Sam2Config::reduced_layers(WeightFormat) {
   static constexpr std::string_view kLayers[]{"image_encoder.trunk.blocks",
                                               "memory_attention.layers"};
   static constexpr std::string_view kExact[]{"image_encoder.trunk.blocks.0",

@@ -280,7 +280,7 @@ struct Sam2Config {
   static std::vector<std::string_view> ignored_keys() { return {}; }
 
   // Layers that another precision than float32 holds in its format.
-  static LayerSet reduced_layers();
+  static LayerSet reduced_layers(WeightFormat format);
   // Layers, as patterns of lies_below, whose matrices stay in the blocks of a GGUF file.
   static std::span<const std::string_view> packed_layers();
 };

@@ -54,7 +54,7 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
 // decoder that could be rounded are less than a fifth of a text's work, and with them instances
 // of sam3-nano's texts fall below a mean IoU of 0.98 with float32's. The first blocks of the
 // trunk stay exact too: rounding the first one moves masks more than rounding all attention does.
-LayerSet Sam3Config::reduced_layers() {
+LayerSet Sam3Config::reduced_layers(WeightFormat) {
   static constexpr std::string_view kLayers[]{
       "detector.backbone.vision_backbone.trunk.blocks",
       "detector.backbone.language_backbone.encoder.transformer.resblocks",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sam_rlx import batch, errors, load_model
 from sam_rlx._internal.files import locks
@@ -282,13 +283,13 @@ def test_a_fault_of_the_machine_ends_the_batch(
 ) -> None:
     """It is none of the image that it was met with, and the image has no row."""
     images = batches.write_images(tmp_path / "in", 2)
-    read = finders.read_image
+    opened = finders.opened
     full = OSError(errno.EMFILE, "too many", "x")
-    monkeypatch.setattr(finders, "read_image", lambda item: (_ for _ in ()).throw(full))
+    monkeypatch.setattr(finders, "opened", lambda item, in_tiles: (_ for _ in ()).throw(full))
     with pytest.raises(OSError, match="too many"):
         run(images, tmp_path / "out")
     assert batches.rows_begun(tmp_path / "out") == 0
-    monkeypatch.setattr(finders, "read_image", read)
+    monkeypatch.setattr(finders, "opened", opened)
     assert not run(images, tmp_path / "out").failures
 
 
@@ -309,12 +310,15 @@ def test_masks_in_memory_are_bounded_by_their_bytes(
     path = batches.write_images(tmp_path, 1)[0]
     prompts = tuple(Prompt(str(n), ((20.0 + n, 20.0),), (1,)) for n in range(5))
     item = Item(0, "a", str(path), prompts=prompts)
-    image = finders.read_image(item)
+    with finders.opened(item, in_tiles=False) as image:
+        assert isinstance(image, np.ndarray)
     finder = finders._Prompts(Job(str(tmp_path), "", "prompts"), load_model(tiny_checkpoint))
     whole = finder.find(item, image)
     sizes = []
     predict = finder._predict
-    monkeypatch.setattr(finder, "_predict", lambda some: sizes.append(len(some)) or predict(some))
+    monkeypatch.setattr(
+        finder, "_predict", lambda some, given: sizes.append(len(some)) or predict(some, given)
+    )
     monkeypatch.setattr(finders, "_MAX_BYTES", 2 * 3 * image[..., 0].size)
     assert finder.find(item, image) == whole
     assert sizes == [2, 2, 1]

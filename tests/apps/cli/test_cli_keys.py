@@ -85,7 +85,7 @@ def test_info_looks_into_other_networks(run_cli: Run, tmp_path: Path) -> None:
     assert "(2, 3)" in out
     assert "... and 11 more" in out
     assert "found RepViT-SAM" in out
-    assert "load sam_vit_b_01ec64.pth, the smallest checkpoint of SAM, or sam-nano" in out
+    assert "load mobile_sam.pt, the smallest checkpoint of SAM, or sam-nano" in out
 
 
 def test_info_of_a_file_that_nothing_reads(run_cli: Run, tmp_path: Path) -> None:

@@ -331,7 +331,7 @@ def test_what_is_wrong_is_said(chrome: Any, address: str, tmp_path: Path) -> Non
     text = tmp_path / "words.png"
     text.write_text("no image")
     tab.page.set_input_files("#files", str(text))
-    wait_for(lambda: "expected an image" in tab.page.inner_text("#say"), "an error")
+    wait_for(lambda: "words.png cannot be read" in tab.page.inner_text("#view"), "an error")
     assert tab.canvas.front("f.gone") is False
     bare = context.new_page()
     bare.goto(address.partition("?")[0])
