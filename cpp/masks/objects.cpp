@@ -1,6 +1,7 @@
 #include "masks/objects.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "masks/components.h"
@@ -21,13 +22,21 @@ double ratio(std::int64_t part, std::int64_t all) {
   return static_cast<double>(part) / static_cast<double>(all);
 }
 
-FilledMask filled(const Rle& mask) {
-  const Spans spans = spans_of(mask);
+FilledMask filled(const Spans& spans) {
   FilledMask result{without_holes(spans), span_region(spans)};
   result.area = span_area(result.spans);
-  const std::vector<std::int64_t> parts = find_components(mask, true).areas;
-  if (!parts.empty()) {
-    result.clean = 2 * *std::max_element(parts.begin(), parts.end()) - span_area(spans);
+  return result;
+}
+
+std::int64_t pixels_of(const Components& parts) {
+  return std::accumulate(parts.areas.begin(), parts.areas.end(), std::int64_t{0});
+}
+
+FilledMask filled(const Rle& mask) {
+  FilledMask result = filled(spans_of(mask));
+  const Components parts = find_components(mask, true);
+  if (!parts.areas.empty()) {
+    result.clean = 2 * *std::max_element(parts.areas.begin(), parts.areas.end()) - pixels_of(parts);
   }
   return result;
 }
@@ -84,11 +93,11 @@ Spans spans_with(const Components& parts, const std::vector<char>& wanted) {
 
 std::vector<Rle> without_other_objects(const std::vector<Rle>& given) {
   std::vector<FilledMask> masks;
-  for (const Rle& mask : given) masks.push_back(filled(mask));
+  for (const Rle& mask : given) masks.push_back(filled(spans_of(mask)));
   std::vector<Rle> result = given;
   for (std::size_t i = 0; i < given.size(); ++i) {
     const Components parts = find_components(given[i], true);
-    const std::int64_t pixels = span_area(spans_of(given[i]));
+    const std::int64_t pixels = pixels_of(parts);
     std::vector<std::size_t> large;
     for (std::size_t part = 0; part < parts.areas.size(); ++part) {
       if (ratio(parts.areas[part], pixels) >= kObjectShare) large.push_back(part);
@@ -99,8 +108,7 @@ std::vector<Rle> without_other_objects(const std::vector<Rle>& given) {
     for (const std::size_t part : large) {
       std::vector<char> alone(parts.areas.size(), 0);
       alone[part] = 1;
-      const Spans spans = spans_with(parts, alone);
-      const FilledMask component = filled(rle_of(spans, given[i].height, given[i].width));
+      const FilledMask component = filled(spans_with(parts, alone));
       for (std::size_t j = 0; j < masks.size() && stays[part] != 0; ++j) {
         if (j != i && are_same(component, masks[j])) stays[part] = 0;
       }
