@@ -244,25 +244,19 @@ def _told(
     indices: Sequence[int | None],
     images: OpenImages,
 ) -> Saved:
-    pairs = zip(listed, indices, strict=True)
-    absent = [
-        str(one.get("file_name", ""))
-        + (" with other content" if _is_open_name(one, images) else "")
-        for one, index in pairs
-        if index is None
-    ]
+    absent = []
+    open_names = {_named(key_of(each), whole=False) for each in images.names}
+    for one, index in zip(listed, indices, strict=True):
+        if index is None:
+            called = str(one.get("file_name", ""))
+            is_open = _named(key_of(called), whole=False) in open_names
+            absent.append(called + (" with other content" if is_open else ""))
     if listed and len(absent) == len(listed):
         some = ", ".join(absent[:_MAX_LISTED]) + (", ..." if len(absent) > _MAX_LISTED else "")
         raise InvalidArgumentError(
             f"{name}: expected objects of {images.names[images.current]}, found those of {some}"
         )
     return replace(saved, absent=absent)
-
-
-def _is_open_name(one: dict[str, Any], images: OpenImages) -> bool:
-    """Tell whether an open image has the name of one of a document."""
-    name = _named(key_of(str(one.get("file_name", ""))), whole=False)
-    return name in {_named(key_of(each), whole=False) for each in images.names}
 
 
 def _entry(where: str, found: Any) -> dict[str, Any]:
