@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.export import Annotated, ExportedFile, export
 from sam_rlx.apps.annotator.gestures import (
@@ -35,7 +34,15 @@ from sam_rlx.apps.annotator.predict import Clicks, Encode, preview_hw, prompts_o
 from sam_rlx.apps.annotator.projects import OpenProject
 from sam_rlx.apps.annotator.saved import OpenImages, from_saved
 from sam_rlx.apps.annotator.saved_documents import read_saved
-from sam_rlx.apps.annotator.session import UNCOLORED, Answer, Send, Session, numbered, still
+from sam_rlx.apps.annotator.session import (
+    UNCOLORED,
+    Answer,
+    Send,
+    Session,
+    mask_of_size,
+    numbered,
+    still,
+)
 from sam_rlx.apps.annotator.sources import ImageSource, encoded
 from sam_rlx.apps.annotator.values import (
     BoxPrompt,
@@ -47,6 +54,7 @@ from sam_rlx.apps.annotator.values import (
     Prompt,
     Start,
     Text,
+    next_number,
 )
 from sam_rlx.apps.annotator.worker import During
 from sam_rlx.errors import (
@@ -311,9 +319,6 @@ class ImageSession(Session):
         with self._working("encoding"):
             self._clicks.set_image(self.image)
 
-    def _working(self, text: str) -> "_Working":
-        return _Working(self, text)
-
     def _layer_now(self) -> Layer | None:
         """Return the masks of everything mode that the document has."""
         found = self.document.found
@@ -340,7 +345,7 @@ class ImageSession(Session):
         given = () if one is None else _with_start(one)
         count = sum(isinstance(prompt, Point) for prompt in given)
         fields.at_most("click: points of an object", count + 1, MAX_POINTS)
-        self._answer("click", one, (*given, Point(_next(given), FRAME, x, y, label)))
+        self._answer("click", one, (*given, Point(next_number(given), FRAME, x, y, label)))
 
     @gesture("box", key="drag")
     def do_box(self, box: BoxField) -> None:
@@ -348,7 +353,7 @@ class ImageSession(Session):
         one = self.selected
         given = () if one is None else _with_start(one)
         others = tuple(prompt for prompt in given if not isinstance(prompt, BoxPrompt))
-        self._answer("box", one, (*others, BoxPrompt(_next(given), FRAME, box)))
+        self._answer("box", one, (*others, BoxPrompt(next_number(given), FRAME, box)))
 
     def _answer(self, title: str, one: Object | None, given: tuple[Prompt, ...]) -> None:
         found = self._clicks.predict(_arguments(given, self._clicks))
@@ -387,9 +392,7 @@ class ImageSession(Session):
     @gesture("begin with a mask", of_views=False)
     def do_start(self, mask: FromPython, name: FromPython = None) -> None:
         """Add an object that begins with a mask."""
-        mask = as_bools("mask", mask)
-        if mask.shape != self.hw:
-            raise InvalidArgumentError(f"mask: expected shape {self.hw}, found {mask.shape}")
+        mask = mask_of_size(mask, self.hw)
         unnamed = name is None or (isinstance(name, str) and not name)
         named = "" if unnamed else fields.name({"name": name})
         packed = PackedMask.of(mask)
@@ -515,14 +518,11 @@ class ImageSession(Session):
     @gesture("export", edits=False)
     def do_export(self, format: Words) -> ExportedFile:
         """Write the objects as a file."""
-        view, answer = self._asks
         with self._lock:
             every = [self.annotated(at) for at in self.annotated_indices()]
             current = self.annotated(self.index)
         file = export(format, current, every)
-        if view is not None:
-            head = {"type": "file", "name": file.name, "mime": file.mime, "answer": answer}
-            self.send(head, [file.contents], view)
+        self._hand_over(file.name, file.mime, file.contents)
         return file
 
     @gesture("load objects")
@@ -575,11 +575,6 @@ class ImageSession(Session):
         return item.hw
 
 
-def _next(given: tuple[Prompt, ...]) -> int:
-    """Return the number of the next prompt."""
-    return max((one.number for one in given), default=0) + 1
-
-
 def _is_clicked(one: Object) -> bool:
     return any(isinstance(prompt, (Point, BoxPrompt)) for prompt in one.prompts)
 
@@ -607,20 +602,6 @@ def _arguments(given: Any, clicks: Clicks) -> dict[str, Any]:
 def _without_masks(name: str, passed_over: list[str]) -> str:
     some = ", ".join(passed_over[:3]) + (", ..." if len(passed_over) > 3 else "")
     return f"{name}: {len(passed_over)} annotations have no mask, and are passed over: {some}"
-
-
-class _Working:
-    """Says to views what is done while a block runs."""
-
-    def __init__(self, session: Session, text: str) -> None:
-        self._session = session
-        self._text = text
-
-    def __enter__(self) -> None:
-        self._session.status(self._text)
-
-    def __exit__(self, *error: object) -> None:
-        self._session.status("")
 
 
 def _described(one: Object, mask: int) -> dict[str, Any]:

@@ -2,15 +2,19 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sam_rlx import viz
+from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.gestures import (
@@ -46,6 +50,14 @@ def still(part: _Part | None) -> _Part:
     if part is None:
         raise StateError("widget: expected an open one, found a closed one")
     return part
+
+
+def mask_of_size(mask: Any, hw: tuple[int, int]) -> NDArray[np.bool_]:
+    """Return a mask given by hand as bool (H, W); `InvalidArgumentError` for another size."""
+    bools = as_bools("mask", mask)
+    if bools.shape != hw:
+        raise InvalidArgumentError(f"mask: expected shape {hw}, found {bools.shape}")
+    return bools
 
 
 class Session:
@@ -440,6 +452,22 @@ class Session:
         """Say to all views what is done; "" when nothing is."""
         self._status = (text, part)
         self.send(self.status_head(), [], None)
+
+    @contextmanager
+    def _working(self, text: str) -> Iterator[None]:
+        """Say to all views what is done while a block runs."""
+        self.status(text)
+        try:
+            yield
+        finally:
+            self.status("")
+
+    def _hand_over(self, name: str, mime: str, contents: bytes) -> None:
+        """Send a file to the view that asked for it, if one did."""
+        view, answer = self._asks
+        if view is not None:
+            head = {"type": "file", "name": name, "mime": mime, "answer": answer}
+            self.send(head, [contents], view)
 
     def status_head(self) -> dict[str, Any]:
         """Return the message that says what is done."""

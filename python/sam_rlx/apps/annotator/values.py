@@ -141,6 +141,11 @@ class Start:
 Prompt: TypeAlias = Point | BoxPrompt | Text | Start
 
 
+def next_number(prompts: Iterable[Prompt]) -> int:
+    """Return the number of the prompt that follows others."""
+    return max((one.number for one in prompts), default=0) + 1
+
+
 @dataclass(frozen=True)
 class Object:
     """One object of an image or clip.
@@ -190,7 +195,7 @@ class Object:
     @property
     def next_prompt(self) -> int:
         """The number of its next prompt."""
-        return max((one.number for one in self.prompts), default=0) + 1
+        return next_number(self.prompts)
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx._internal.media.frames import FrameSource, open_frames
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.clip_export import AnnotatedClip, export_clip, read_clip
@@ -30,7 +29,14 @@ from sam_rlx.apps.annotator.gestures import (
 from sam_rlx.apps.annotator.limits import MAX_POINTS
 from sam_rlx.apps.annotator.predict import Clicks, preview_hw, prompts_of
 from sam_rlx.apps.annotator.projects import OpenProject
-from sam_rlx.apps.annotator.session import UNCOLORED, Answer, Send, Session, still
+from sam_rlx.apps.annotator.session import (
+    UNCOLORED,
+    Answer,
+    Send,
+    Session,
+    mask_of_size,
+    still,
+)
 from sam_rlx.apps.annotator.sources import encoded, shrunk
 from sam_rlx.apps.annotator.tracks import clip_head, described, sampled
 from sam_rlx.apps.annotator.values import (
@@ -183,9 +189,7 @@ class VideoSession(Session):
     def do_start(self, frame: Frame, mask: FromPython, name: FromPython = None) -> None:
         """Add an object that begins with a mask on a frame."""
         self._check_frame(frame)
-        mask = as_bools("mask", mask)
-        if mask.shape != self.hw:
-            raise InvalidArgumentError(f"mask: expected shape {self.hw}, found {mask.shape}")
+        mask = mask_of_size(mask, self.hw)
         named = "" if name is None else fields.name({"name": name})
         self._begin_with(frame, "begin with a mask", [(named, mask, 1.0, "hand")])
 
@@ -197,12 +201,8 @@ class VideoSession(Session):
             raise UnsupportedError(
                 f"text: expected a model of SAM 3, found one of {self.model.family}"
             )
-        self.status("searching")
-        try:
-            clicks = self._clicks_on(frame)
-            found = clicks.find(text, threshold, [], [])
-        finally:
-            self.status("")
+        with self._working("searching"):
+            found = self._clicks_on(frame).find(text, threshold, [], [])
         pairs = zip(found.masks, found.scores, strict=True)
         self._begin_with(
             frame,
@@ -391,11 +391,8 @@ class VideoSession(Session):
     @gesture("export", edits=False)
     def do_export(self, format: Words) -> ExportedFile:
         """Write the objects as a file."""
-        view, answer = self._asks
         file = export_clip(format, self.annotated())
-        if view is not None:
-            head = {"type": "file", "name": file.name, "mime": file.mime, "answer": answer}
-            self.send(head, [file.contents], view)
+        self._hand_over(file.name, file.mime, file.contents)
         return file
 
     @gesture("load objects")
