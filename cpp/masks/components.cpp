@@ -72,6 +72,30 @@ Components find_components(const Rle& mask, bool value, Connectivity connectivit
   return result;
 }
 
+Spans component_spans(const Components& parts, const std::vector<char>& wanted) {
+  Spans spans;
+  for (const Segment& segment : parts.segments) {
+    if (wanted[static_cast<std::size_t>(segment.label)] == 0) continue;
+    spans.push_back({segment.x, segment.y0, segment.y1 + 1});
+  }
+  return spans;
+}
+
+std::vector<PixelRegion> component_regions(const Components& parts) {
+  std::vector<PixelRegion> regions(parts.areas.size());
+  for (const Segment& segment : parts.segments) {
+    PixelRegion& region = regions[static_cast<std::size_t>(segment.label)];
+    const PixelRegion own{segment.x, segment.y0, segment.x + 1, segment.y1 + 1};
+    if (region.is_empty()) {
+      region = own;
+      continue;
+    }
+    region = {std::min(region.x0, own.x0), std::min(region.y0, own.y0),
+              std::max(region.x1, own.x1), std::max(region.y1, own.y1)};
+  }
+  return regions;
+}
+
 bool remove_small_regions(Rle& mask, double area_thresh, Regions regions) {
   const bool holes = regions == Regions::kHoles;
   const Components components = find_components(mask, !holes);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "masks/rle.h"
+#include "masks/spans.h"
 
 namespace sam_rlx {
 
@@ -26,6 +27,12 @@ struct Components {
 // Components of the ones (or, with `value` false, of the zeros) of a mask.
 Components find_components(const Rle& mask, bool value,
                            Connectivity connectivity = Connectivity::kEight);
+
+// The pixels of those components that are wanted: one flag for each label.
+Spans component_spans(const Components& parts, const std::vector<char>& wanted);
+
+// The smallest region around each component.
+std::vector<PixelRegion> component_regions(const Components& parts);
 
 enum class Regions { kHoles, kIslands };
 

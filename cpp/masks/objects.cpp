@@ -10,12 +10,12 @@
 namespace sam_rlx {
 namespace {
 
-// A mask with its holes filled.
+// A mask without its specks, its holes filled.
 struct FilledMask {
   Spans spans;
   PixelRegion box;
   std::int64_t area = 0;   // with the holes
-  std::int64_t clean = 0;  // pixels without holes; those beside the largest component negative
+  std::int64_t clean = 0;  // its own pixels; those beside the largest component negative
 };
 
 double ratio(std::int64_t part, std::int64_t all) {
@@ -32,12 +32,20 @@ std::int64_t pixels_of(const Components& parts) {
   return std::accumulate(parts.areas.begin(), parts.areas.end(), std::int64_t{0});
 }
 
+// Which components have at least a number of pixels.
+std::vector<char> components_from(const Components& parts, double pixels) {
+  std::vector<char> large;
+  for (const std::int64_t area : parts.areas) large.push_back(static_cast<double>(area) >= pixels);
+  return large;
+}
+
 FilledMask filled(const Rle& mask) {
-  FilledMask result = filled(spans_of(mask));
   const Components parts = find_components(mask, true);
-  if (!parts.areas.empty()) {
-    result.clean = 2 * *std::max_element(parts.areas.begin(), parts.areas.end()) - pixels_of(parts);
-  }
+  if (parts.areas.empty()) return {};
+  const std::int64_t largest = *std::max_element(parts.areas.begin(), parts.areas.end());
+  const double least = kSpeckShare * static_cast<double>(largest);
+  FilledMask result = filled(component_spans(parts, components_from(parts, least)));
+  result.clean = 2 * largest - pixels_of(parts);
   return result;
 }
 
@@ -79,16 +87,6 @@ bool are_same(const FilledMask& a, const FilledMask& b) {
   return shared > 0 && ratio(shared, a.area + b.area - shared) >= kSameObject;
 }
 
-// The pixels of some components of a mask.
-Spans spans_with(const Components& parts, const std::vector<char>& wanted) {
-  Spans spans;
-  for (const Segment& segment : parts.segments) {
-    if (wanted[static_cast<std::size_t>(segment.label)] == 0) continue;
-    spans.push_back({segment.x, segment.y0, segment.y1 + 1});
-  }
-  return spans;
-}
-
 }  // namespace
 
 std::vector<Rle> without_other_objects(const std::vector<Rle>& given) {
@@ -97,25 +95,24 @@ std::vector<Rle> without_other_objects(const std::vector<Rle>& given) {
   std::vector<Rle> result = given;
   for (std::size_t i = 0; i < given.size(); ++i) {
     const Components parts = find_components(given[i], true);
-    const std::int64_t pixels = pixels_of(parts);
-    std::vector<std::size_t> large;
-    for (std::size_t part = 0; part < parts.areas.size(); ++part) {
-      if (ratio(parts.areas[part], pixels) >= kObjectShare) large.push_back(part);
-    }
-    if (large.size() < 2) continue;
+    const double least = kObjectShare * static_cast<double>(pixels_of(parts));
+    const std::vector<char> large = components_from(parts, least);
+    const auto count = std::count(large.begin(), large.end(), 1);
+    if (count < 2) continue;
     std::vector<char> stays(parts.areas.size(), 1);
-    std::size_t left = large.size();
-    for (const std::size_t part : large) {
+    auto left = count;
+    for (std::size_t part = 0; part < large.size(); ++part) {
+      if (large[part] == 0) continue;
       std::vector<char> alone(parts.areas.size(), 0);
       alone[part] = 1;
-      const FilledMask component = filled(spans_with(parts, alone));
+      const FilledMask component = filled(component_spans(parts, alone));
       for (std::size_t j = 0; j < masks.size() && stays[part] != 0; ++j) {
         if (j != i && are_same(component, masks[j])) stays[part] = 0;
       }
       if (stays[part] == 0) --left;
     }
-    if (left == large.size()) continue;
-    const Spans rest = left == 0 ? Spans{} : spans_with(parts, stays);
+    if (left == count) continue;
+    const Spans rest = left == 0 ? Spans{} : component_spans(parts, stays);
     result[i] = rle_of(rest, given[i].height, given[i].width);
   }
   return result;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "masks/components.h"
 #include "masks/disjoint_sets.h"
 
 namespace sam_rlx {
@@ -28,6 +29,31 @@ CutSides cut_sides(const PixelRegion& box, const PixelRegion& tile, const TiledI
           tile.y0 > 0 && box.y0 < tile.y0 + image.margin,
           tile.x1 < image.width && box.x1 > tile.x1 - image.margin,
           tile.y1 < image.height && box.y1 > tile.y1 - image.margin};
+}
+
+// The mask without the specks that inner edges of its tile cut.
+Piece piece_of(const Rle& mask, const PixelRegion& tile, const TiledImage& image) {
+  Piece piece{spans_of(mask), {}, 0, {}};
+  piece.box = span_region(piece.spans);
+  piece.area = span_area(piece.spans);
+  if (piece.area == 0) return piece;
+  piece.cut = cut_sides(piece.box, tile, image);
+  if (!piece.cut.any()) return piece;
+  const Components parts = find_components(mask, true);
+  const std::vector<PixelRegion> regions = component_regions(parts);
+  const auto largest =
+      static_cast<double>(*std::max_element(parts.areas.begin(), parts.areas.end()));
+  std::vector<char> stays;
+  for (std::size_t part = 0; part < regions.size(); ++part) {
+    const bool is_speck = static_cast<double>(parts.areas[part]) < kSpeck * largest;
+    stays.push_back(is_speck && cut_sides(regions[part], tile, image).any() ? 0 : 1);
+  }
+  if (std::count(stays.begin(), stays.end(), 0) == 0) return piece;
+  piece.spans = component_spans(parts, stays);
+  piece.box = span_region(piece.spans);
+  piece.area = span_area(piece.spans);
+  piece.cut = cut_sides(piece.box, tile, image);
+  return piece;
 }
 
 // IoU of masks of two tiles, as merge_tiles says.
@@ -100,13 +126,8 @@ std::vector<MergedMask> merge_tiles(const std::vector<TileMask>& masks, const Ti
   std::vector<Piece> pieces;
   std::vector<std::size_t> by_score;
   for (std::size_t i = 0; i < masks.size(); ++i) {
-    Piece piece{spans_of(masks[i].mask), {}, 0, {}};
-    piece.box = span_region(piece.spans);
-    piece.area = span_area(piece.spans);
-    if (piece.area > 0) {
-      piece.cut = cut_sides(piece.box, image.tiles[static_cast<std::size_t>(masks[i].tile)], image);
-    }
-    pieces.push_back(std::move(piece));
+    const PixelRegion& tile = image.tiles[static_cast<std::size_t>(masks[i].tile)];
+    pieces.push_back(piece_of(masks[i].mask, tile, image));
     by_score.push_back(i);
   }
   std::stable_sort(by_score.begin(), by_score.end(), [&](std::size_t a, std::size_t b) {
@@ -131,12 +152,8 @@ std::vector<MergedMask> merge_tiles(const std::vector<TileMask>& masks, const Ti
   for (const std::vector<std::size_t>& object : members) {
     if (object.empty()) continue;
     const std::size_t best = object.front();
-    if (object.size() == 1) {
-      if (is_seen_better(pieces[best], masks[best].tile, image)) continue;
-      merged.push_back({masks[best].mask, {static_cast<std::int64_t>(best)}});
-      continue;
-    }
-    Spans spans;
+    if (object.size() == 1 && is_seen_better(pieces[best], masks[best].tile, image)) continue;
+    Spans spans = pieces[best].spans;
     for (const std::size_t i : object) spans = united(spans, pieces[i].spans);
     merged.push_back({rle_of(spans, image.height, image.width), {object.begin(), object.end()}});
   }

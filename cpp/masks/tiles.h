@@ -10,6 +10,8 @@ namespace sam_rlx {
 
 // IoU in the overlap of two tiles from which on two masks are of one object.
 constexpr double kSeamIou = 0.5;
+// Of the pixels of a mask's largest component: what has less, and is cut by an edge, is a speck.
+constexpr double kSpeck = 0.1;
 
 // A mask that was found in a tile.
 struct TileMask {
@@ -34,8 +36,9 @@ struct MergedMask {
 
 // The masks of all tiles as objects of the image, in the order of each one's first member.
 //
-// An edge of a tile that is not an edge of the image cuts the masks that reach it. A mask that no
-// edge cuts is whole. Two masks of different tiles are of one object if their IoU is at least
+// An edge of a tile that is not an edge of the image cuts the masks that reach it. Components of a
+// mask that are cut and small (kSpeck) go: they are ends of other objects. A mask that no edge cuts
+// is whole. Two masks of different tiles are of one object if their IoU is at least
 // kSeamIou. It counts the pixels of the overlap of the two tiles, which is what both tiles see,
 // and, where one mask is whole, also those of the other one beyond the overlap: a whole mask says
 // that there are none.

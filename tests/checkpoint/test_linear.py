@@ -9,6 +9,7 @@ import pytest
 import sam_rlx.errors
 from support import HANG_SECONDS, cases, large_work
 from support import checkpoint_files as files
+from support.systems import without_asan
 
 SMALL, LARGE = (400_000, 4_000_000) if cases.full else (100_000, 1_000_000)
 MAX_PEAK = 160  # bytes of memory for a byte of the file: 64 MB for the larger SMALL
@@ -71,6 +72,7 @@ def measured(testing, tmp_path_factory):
     return dict(zip(paths, zip(rows, sizes, strict=True), strict=True))
 
 
+@without_asan
 @pytest.mark.parametrize("kind", large_work.MAKERS)
 def test_a_file_is_read_in_linear_time_and_memory(measured, kind):
     small, _ = measured[kind, SMALL]
