@@ -179,14 +179,18 @@ class MaskPainter {
   template <class At>
   void pad(const Region& region, const At& at) {
     const auto [rows, columns] = region;
-    padded_.clear();
     const auto [top, bottom] = sides_.rows;
     const auto [left, right] = sides_.columns;
+    const Span wide{columns.begin - radius_, columns.end + radius_};
+    const Span inside{std::max(wide.begin, left), std::min(wide.end, right)};
+    padded_.resize(static_cast<std::size_t>((rows.end - rows.begin + 2 * radius_) *
+                                            (wide.end - wide.begin)));
+    float* out = padded_.data();
     for (std::int64_t y = rows.begin - radius_; y < rows.end + radius_; ++y) {
       const std::int64_t row = std::clamp(y, top, bottom - 1);
-      for (std::int64_t x = columns.begin - radius_; x < columns.end + radius_; ++x) {
-        padded_.push_back(at(row, std::clamp(x, left, right - 1)));
-      }
+      out = std::fill_n(out, inside.begin - wide.begin, at(row, inside.begin));
+      for (std::int64_t x = inside.begin; x < inside.end; ++x) *out++ = at(row, x);
+      out = std::fill_n(out, wide.end - inside.end, at(row, inside.end - 1));
     }
   }
 
@@ -216,12 +220,12 @@ class MaskPainter {
         sums[x] -= static_cast<double>(oldest[x]);
       }
       double sum = 0.0;
-      for (std::int64_t x = 0; x < size - 1; ++x) sum += static_cast<double>(means[x]);
+      for (std::int64_t x = 0; x < size; ++x) sum += static_cast<double>(means[x]);
       float* const line = out.data() + y * width;
-      for (std::int64_t x = 0; x < width; ++x) {
-        sum += static_cast<double>(means[x + size - 1]);
+      line[0] = static_cast<float>(sum * part);
+      for (std::int64_t x = 1; x < width; ++x) {
+        sum += static_cast<double>(means[x + size - 1]) - static_cast<double>(means[x - 1]);
         line[x] = static_cast<float>(sum * part);
-        sum -= static_cast<double>(means[x]);
       }
     }
   }
@@ -235,6 +239,7 @@ class MaskPainter {
         const float border = std::clamp(2.0F - 4.0F * std::abs(*share - 0.5F), 0.0F, 1.0F);
         const float filling = inside[x] != 0 ? opacity_ : 0.0F;
         const float alpha = filling + (1.0F - filling) * border;
+        if (alpha == 0.0F) continue;
         for (std::size_t c = 0; c < 3; ++c) {
           const float paint = border * light_[c] + (1.0F - border) * mask_.color[c];
           float& value = pixels[3 * x + static_cast<std::int64_t>(c)];
