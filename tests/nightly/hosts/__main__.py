@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import anywidget
 import sam_rlx
 from sam_rlx import io
 from support.jupyter import Canvas, browser, wait_for
@@ -110,6 +112,12 @@ def refused(page: Any, address: str) -> str:
     return words
 
 
+def installed(page: Any) -> None:
+    """Answer what Panel and Solara ask of a CDN, the program of anywidget, from its package."""
+    program = Path(anywidget.__file__).with_name("nbextension") / "index.js"
+    page.route(re.compile(r"https://.*/anywidget@"), lambda route: route.fulfill(path=program))
+
+
 def attempt(name: str) -> str:
     """Try one host; what was found."""
     host = HOSTS[name]
@@ -120,6 +128,7 @@ def attempt(name: str) -> str:
     ):
         page = chrome.new_context(viewport={"width": 1100, "height": 800}).new_page()
         page.set_default_timeout(120_000)
+        installed(page)
         if host.carries_messages:
             return click(page, Path(folder), address)
         return refused(page, address)
