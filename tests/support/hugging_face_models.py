@@ -30,6 +30,8 @@ CLICK_CLASSES = (
     "SamModel",
     "Sam2Model",
     "Sam2VideoModel",
+    "EdgeTamModel",
+    "EdgeTamVideoModel",
     "Sam3TrackerModel",
     "Sam3TrackerVideoModel",
 )
@@ -150,7 +152,7 @@ def pixel_values(name: str, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
         "Sam": (tiny.PIXEL_MEAN, tiny.PIXEL_STD),
         "Sam2": ((0.485 * 255, 0.456 * 255, 0.406 * 255), (0.229 * 255, 0.224 * 255, 0.225 * 255)),
         "Sam3": ((127.5,) * 3, (127.5,) * 3),
-    }[family(name)]
+    }[family(name).replace("EdgeTam", "Sam2")]
     values = (pixels.astype(np.float64) - np.array(mean)) / np.array(std)
     return np.asarray(values.transpose(2, 0, 1)[None], np.float64)
 
@@ -158,10 +160,10 @@ def pixel_values(name: str, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
 def click_model(model: Any) -> Any:
     """Return the class that takes clicks on images, with the weights of another one's tracker."""
     import transformers
-    from transformers import Sam2Config, Sam3TrackerConfig
+    from transformers import EdgeTamConfig, Sam2Config, Sam3TrackerConfig
 
     name = type(model).__name__
-    if name in ("SamModel", "Sam2Model", "Sam3TrackerModel"):
+    if name in ("SamModel", "Sam2Model", "EdgeTamModel", "Sam3TrackerModel"):
         return model
     weights = model.state_dict()
     if name == "Sam3VideoModel":
@@ -174,11 +176,11 @@ def click_model(model: Any) -> Any:
             if key.startswith(old)
         }
     sizes = model.config.tracker_config if name == "Sam3VideoModel" else model.config
-    kind, parts = (
-        ("Sam2Model", Sam2Config)
-        if family(name) == "Sam2"
-        else ("Sam3TrackerModel", Sam3TrackerConfig)
-    )
+    kind, parts = {
+        "Sam2": ("Sam2Model", Sam2Config),
+        "EdgeTam": ("EdgeTamModel", EdgeTamConfig),
+        "Sam3": ("Sam3TrackerModel", Sam3TrackerConfig),
+    }[family(name)]
     found = getattr(transformers, kind)(
         parts(
             vision_config=sizes.vision_config,

@@ -1,0 +1,115 @@
+"""Sessions of EdgeTAM beside upstream's network, call by call.
+
+The rules of sessions are those of SAM 2's newer predictor, whose objects are alone, as in
+transformers' `EdgeTamVideoModel`. EdgeTAM's own predictor is the older one: its objects are one
+batch, which makes no difference where all of them are prompted on the same frame.
+"""
+
+import numpy as np
+import pytest
+import sam_rlx
+from safetensors.numpy import save_file
+from support import tiny_edgetam, video_scripts
+from support.cases import quick
+from support.video_scripts import ALL, BACK, CLICK, HW, MASK
+
+upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
+upstream_video = pytest.importorskip("support.upstream_video")
+edgetam = pytest.importorskip(
+    "support.upstream_edgetam", reason="needs edgetam-dimos before sam2 on the path"
+)
+pytestmark = pytest.mark.parity
+
+TINY = tiny_edgetam.TINY
+
+
+def weights_of(seed, presence=1.0):
+    """Random weights of a model whose objects are mostly there."""
+    weights = tiny_edgetam.weights(TINY, seed)
+    weights["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(presence)
+    return weights
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Give the model and the weights of a seed."""
+    folder = tmp_path_factory.mktemp("edgetam")
+    made = {}
+
+    def model(seed):
+        if seed not in made:
+            weights = weights_of(seed)
+            save_file(weights, folder / f"{seed}.safetensors")
+            path = folder / f"{seed}.safetensors"
+            made[seed] = sam_rlx.load_model(path, image_size=TINY.image_size), weights
+        return made[seed]
+
+    return model
+
+
+def check(parity, models, steps, *, frames=8, seed=0, legacy=False, **switches):
+    """Hold every mask of a script to upstream."""
+    model, weights = models(seed)
+    frames = upstream_video.clip(frames, HW, seed)
+    session = upstream_video.play_upstream(steps)
+    with edgetam.sessions(legacy=legacy) as kind:
+        predictor = edgetam.build(TINY, weights, kind, fill_hole_area=8, **switches)
+        single = upstream_video.run(predictor, frames, session)
+        exact = edgetam.run64(predictor, TINY, frames, session)
+    ours = sam_rlx.VideoPredictor(model, frames, history=None, resize="float")
+    return upstream_video.hold(parity, upstream_video.play_ours(ours, steps), exact, single)
+
+
+KEEP = {"add_all_frames_to_correct_as_cond": True}
+SCRIPTS = {
+    **video_scripts.SCRIPTS,
+    "object added after tracking": [
+        CLICK,
+        ("track", {"max_frames": 4}),
+        ("box", 3, "late", [60, 30, 84, 62]),
+        ("track", {"start_frame": 3}),
+    ],
+    "correction on a tracked frame": [
+        CLICK,
+        ALL,
+        ("points", 4, "disc", [[30, 28]], [1]),
+        ("track", {"start_frame": 2}),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", quick(SCRIPTS, 0, 5, -2))
+def test_scripts(parity, models, name):
+    check(parity, models, SCRIPTS[name], **KEEP)
+
+
+LONG = [
+    CLICK,
+    ("mask", 0, 2, MASK),
+    ("track", {"max_frames": 20}),
+    ("points", 12, "disc", [[50, 28]], [1]),
+    ("points", 12, 2, [[66, 40], [8, 8]], [1, 0]),
+    ("track", {"start_frame": 8}),
+    ("track", {"start_frame": 25, "reverse": True}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_thirty_frames(parity, models, seed):
+    """Two objects, corrections of both, and backwards."""
+    check(parity, models, LONG, frames=30, seed=seed, **KEEP)
+
+
+TOGETHER = [CLICK, ("mask", 0, 2, MASK), ALL, BACK]
+
+
+def test_objects_of_one_frame_as_in_edgetams_own_predictor(parity, models):
+    check(parity, models, TOGETHER[:3], frames=5, seed=3, legacy=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [4, 5])
+def test_edgetams_own_predictor(parity, models, seed):
+    check(parity, models, TOGETHER, frames=30, seed=seed, legacy=True)
