@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from support import tiny, tiny_sam2
 from support.tiny_sam2 import _layer
 
@@ -158,6 +160,7 @@ def shapes_of(config: EdgeTamConfig = TINY, *, memory: bool = True) -> tiny.Shap
     tiny_sam2._memory_shapes(
         attention, config.d_model, config.mem_dim, config.num_layers, config.dim_feedforward
     )
+    heads["maskmem_tpos_enc"] = (7, 1, 1, config.mem_dim)
     return {**shapes, **heads, **attention, **perceiver_shapes(config)}
 
 
@@ -170,6 +173,10 @@ def counters(shapes: tiny.Shapes) -> list[str]:
     ]
 
 
-def weights(config: EdgeTamConfig = TINY, seed: int = 0, *, memory: bool = True) -> tiny.Weights:
-    """Random weights of a whole checkpoint."""
-    return tiny.random_state_dict(shapes_of(config, memory=memory), seed)
+def weights(
+    config: EdgeTamConfig = TINY, seed: int = 0, *, memory: bool = True, presence: float = 0.0
+) -> tiny.Weights:
+    """Random weights of a whole checkpoint; objects are there more often with more presence."""
+    found = tiny.random_state_dict(shapes_of(config, memory=memory), seed)
+    found["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(presence)
+    return found

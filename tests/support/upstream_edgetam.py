@@ -164,7 +164,16 @@ def sessions(*, legacy: bool = False) -> Iterator[Any]:
     module = own if legacy else _newer_predictor()
     module.fill_holes_in_mask_scores = upstream_video.fill_holes
     with mock.patch.object(upstream.sam2, _SHORT, module):
-        yield module.SAM2VideoPredictor
+        yield own.SAM2VideoPredictor if legacy else _over_edgetam(module, own)
+
+
+def _over_edgetam(newer: Any, own: Any) -> Any:
+    """Return the newer class with what the older one knows of EdgeTAM's memories."""
+
+    class Predictor(newer.SAM2VideoPredictor):  # type: ignore[misc]
+        _get_maskmem_pos_enc = own.SAM2VideoPredictor._get_maskmem_pos_enc
+
+    return Predictor
 
 
 @functools.cache

@@ -19,8 +19,7 @@ SETTINGS = {"image_size": CONFIG.image_size, "d_model": CONFIG.d_model}
 
 
 def save(path, damaged=None):
-    weights = tiny_edgetam.weights(CONFIG)
-    weights["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(3)
+    weights = tiny_edgetam.weights(CONFIG, presence=3)
     if damaged is not None:
         weights[damaged] = weights[damaged] + np.float32(0.1)
     settings = json.dumps({**SETTINGS, "fpn_top_down_levels": [2, 3]})

@@ -1,11 +1,10 @@
 """Sessions of EdgeTAM beside upstream's network, call by call.
 
 The rules of sessions are those of SAM 2's newer predictor, whose objects are alone, as in
-transformers' `EdgeTamVideoModel`. EdgeTAM's own predictor is the older one: its objects are one
-batch, which makes no difference where all of them are prompted on the same frame.
+transformers' `EdgeTamVideoModel`. EdgeTAM's own predictor is the older one, whose objects are one
+batch; its network takes a batch of one.
 """
 
-import numpy as np
 import pytest
 import sam_rlx
 from safetensors.numpy import save_file
@@ -23,13 +22,6 @@ pytestmark = pytest.mark.parity
 TINY = tiny_edgetam.TINY
 
 
-def weights_of(seed, presence=1.0):
-    """Random weights of a model whose objects are mostly there."""
-    weights = tiny_edgetam.weights(TINY, seed)
-    weights["sam_mask_decoder.pred_obj_score_head.layers.2.bias"] += np.float32(presence)
-    return weights
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """Give the model and the weights of a seed."""
@@ -38,7 +30,7 @@ def models(tmp_path_factory):
 
     def model(seed):
         if seed not in made:
-            weights = weights_of(seed)
+            weights = tiny_edgetam.weights(TINY, seed, presence=1)  # objects are mostly there
             save_file(weights, folder / f"{seed}.safetensors")
             path = folder / f"{seed}.safetensors"
             made[seed] = sam_rlx.load_model(path, image_size=TINY.image_size), weights
@@ -102,14 +94,20 @@ def test_thirty_frames(parity, models, seed):
     check(parity, models, LONG, frames=30, seed=seed, **KEEP)
 
 
-TOGETHER = [CLICK, ("mask", 0, 2, MASK), ALL, BACK]
+ALONE = [
+    CLICK,
+    ALL,
+    ("points", 3, "disc", [[28, 28], [90, 60]], [1, 0]),
+    ("track", {"start_frame": 1}),
+    BACK,
+]
 
 
-def test_objects_of_one_frame_as_in_edgetams_own_predictor(parity, models):
-    check(parity, models, TOGETHER[:3], frames=5, seed=3, legacy=True)
+def test_edgetams_own_predictor(parity, models):
+    check(parity, models, ALONE, frames=5, seed=3, legacy=True, **KEEP)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 5])
-def test_edgetams_own_predictor(parity, models, seed):
-    check(parity, models, TOGETHER, frames=30, seed=seed, legacy=True)
+def test_thirty_frames_of_edgetams_own_predictor(parity, models, seed):
+    check(parity, models, ALONE, frames=30, seed=seed, legacy=True, **KEEP)
