@@ -48,14 +48,16 @@ def fill(model: Any, seed: int = 0) -> Any:
     """Give a model random weights that follow from names and shapes."""
     import torch
 
-    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    drawn = tiny.random_state_dict(shapes, seed)
+    weights = {n: value for n, value in model.state_dict().items() if value.is_floating_point()}
+    drawn = tiny.random_state_dict({name: tuple(w.shape) for name, w in weights.items()}, seed)
     for name in drawn:
         if name.endswith(_ENCODING) and (twin := name.replace(_ENCODING, _COPY)) in drawn:
             drawn[twin] = drawn[name]
         if name.endswith("no_memory_embedding") and family(type(model).__name__) == "Sam3":
             drawn[name][:] = 0
-    model.load_state_dict({name: torch.from_numpy(value) for name, value in drawn.items()})
+    # Batch norms count their steps, in whole numbers.
+    rest = {n: value for n, value in model.state_dict().items() if n not in drawn}
+    model.load_state_dict({**rest, **{n: torch.from_numpy(value) for n, value in drawn.items()}})
     return model.eval()
 
 

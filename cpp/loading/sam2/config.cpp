@@ -402,6 +402,7 @@ void write_rep_vit(FolderWriter& folder, const sam2::RepVitConfig& trunk) {
   const std::string backbone = folder.kind().vision + std::string("backbone_config.");
   folder.value(backbone + "model_type", "timm_wrapper");
   folder.value(backbone + "architecture", "repvit_m1");
+  folder.value(backbone + "num_classes", 2);  // it does not read a config without
   const sam2::RepVitConfig known;
   if (trunk.embed_dim == known.embed_dim && trunk.depth == known.depth &&
       trunk.mlp_ratio == known.mlp_ratio) {

@@ -14,7 +14,7 @@ parity = pytest.importorskip("sam_rlx.parity")
 pytestmark = pytest.mark.parity
 
 # With the width of the memory that transformers' classes have written down.
-CONFIG = replace(tiny_edgetam.TINY, mem_dim=64)
+CONFIG = replace(tiny_edgetam.TINY, d_model=128, mem_dim=64)
 SETTINGS = {"image_size": CONFIG.image_size, "d_model": CONFIG.d_model}
 
 

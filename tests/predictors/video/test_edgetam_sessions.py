@@ -10,7 +10,8 @@ import sam_rlx
 from safetensors.numpy import save_file
 from support import tiny_edgetam, video_scripts
 from support.cases import quick
-from support.video_scripts import ALL, BACK, CLICK, HW, MASK
+from support.parity import last_bits
+from support.video_scripts import ALL, CLICK, HW, MASK
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_video = pytest.importorskip("support.upstream_video")
@@ -39,8 +40,12 @@ def models(tmp_path_factory):
     return model
 
 
-def check(parity, models, steps, *, frames=8, seed=0, legacy=False, **switches):
-    """Hold every mask of a script to upstream."""
+def check(parity, models, steps, *, frames=8, seed=0, legacy=False, nudges=0, **switches):
+    """Hold every mask of a script to upstream.
+
+    Errors grow from frame to frame: of a long clip, how wrong upstream's float32 is tells the worst
+    of several runs, whose weights differ in their last bit.
+    """
     model, weights = models(seed)
     frames = upstream_video.clip(frames, HW, seed)
     session = upstream_video.play_upstream(steps)
@@ -48,8 +53,13 @@ def check(parity, models, steps, *, frames=8, seed=0, legacy=False, **switches):
         predictor = edgetam.build(TINY, weights, kind, fill_hole_area=8, **switches)
         single = upstream_video.run(predictor, frames, session)
         exact = edgetam.run64(predictor, TINY, frames, session)
+        more = []
+        for nudge in range(nudges):
+            moved = {name: last_bits(value, nudge) for name, value in weights.items()}
+            upstream.load_state_dict(predictor, moved)
+            more.append(upstream_video.run(predictor, frames, session))
     ours = sam_rlx.VideoPredictor(model, frames, history=None, resize="float")
-    return upstream_video.hold(parity, upstream_video.play_ours(ours, steps), exact, single)
+    return upstream_video.hold(parity, upstream_video.play_ours(ours, steps), exact, single, more)
 
 
 KEEP = {"add_all_frames_to_correct_as_cond": True}
@@ -91,7 +101,7 @@ LONG = [
 @pytest.mark.parametrize("seed", [1, 2])
 def test_thirty_frames(parity, models, seed):
     """Two objects, corrections of both, and backwards."""
-    check(parity, models, LONG, frames=30, seed=seed, **KEEP)
+    check(parity, models, LONG, frames=30, seed=seed, nudges=4, **KEEP)
 
 
 ALONE = [
@@ -99,7 +109,7 @@ ALONE = [
     ALL,
     ("points", 3, "disc", [[28, 28], [90, 60]], [1, 0]),
     ("track", {"start_frame": 1}),
-    BACK,
+    ("track", {"start_frame": 4, "reverse": True}),
 ]
 
 
@@ -110,4 +120,4 @@ def test_edgetams_own_predictor(parity, models):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 5])
 def test_thirty_frames_of_edgetams_own_predictor(parity, models, seed):
-    check(parity, models, ALONE, frames=30, seed=seed, legacy=True, **KEEP)
+    check(parity, models, ALONE, frames=30, seed=seed, legacy=True, nudges=4, **KEEP)
