@@ -193,7 +193,7 @@ def _fused(weights: Weights, conv: str) -> tuple[NDArray[np.float64], NDArray[np
 
 def fused_weights(weights: Weights) -> Weights:
     """Make batch norms of EdgeTAM's trunk a part of its convolutions, under timm's names."""
-    result = {}
+    result: dict[str, NDArray[Any]] = {}
     for name, value in weights.items():
         conv, is_conv, _ = name.partition(".c.weight")
         if not name.startswith("image_encoder.trunk."):

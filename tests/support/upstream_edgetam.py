@@ -197,7 +197,7 @@ def run64(
 ) -> list[Any]:
     """Run a script (predictor, state) in float64."""
     double: Any = upstream.double(predictor)
-    images = upstream_video.input_images(frames, config.image_size, upstream.torch.float64)
+    images = upstream_video.input_images(frames, config.image_size, vars(upstream)["torch"].float64)
     with upstream.float64():
         refresh(double, config)
         return script(double, upstream_video.init_state(double, images, frames.shape[1:3]))

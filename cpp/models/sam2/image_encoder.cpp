@@ -5,7 +5,7 @@
 namespace sam_rlx::sam2 {
 namespace {
 
-Trunk make_trunk(const ImageEncoderConfig& sizes) {
+Trunk trunk_of(const ImageEncoderConfig& sizes) {
   if (sizes.rep_vit) return RepVit(*sizes.rep_vit);
   return Hiera(sizes.trunk);
 }
@@ -13,7 +13,7 @@ Trunk make_trunk(const ImageEncoderConfig& sizes) {
 }  // namespace
 
 ImageEncoder::ImageEncoder(const ImageEncoderConfig& sizes)
-    : config(sizes), trunk(make_trunk(sizes)), neck(sizes.neck) {}
+    : config(sizes), trunk(trunk_of(sizes)), neck(sizes.neck) {}
 
 void ImageEncoder::visit(ParamVisitor& v) {
   std::visit([&](auto& network) { v("trunk", network); }, trunk);
