@@ -106,6 +106,8 @@ def moving_rows(bench, threads, common):
     yield "rotate 64x64 256", 8 * 4096 * 256, "B", best(times, threads)
     times = bench.max_pool(256, 96, 20, **common)
     yield "max_pool 2x2 256x256 96", 5 * 256 * 256 * 96, "B", best(times, threads)
+    times = bench.squeeze_excite(256, 48, 20, **common)
+    yield "squeeze and excite 256x256 48", 12 * 256 * 256 * 48, "B", best(times, threads)
     for side, out, antialias in ((256, 1024, False), (1500, 1008, True)):
         times = bench.resize(side, out, antialias, 10, **common)
         name = f"resize{' antialias' if antialias else ''} 3 x {side} -> {out}"
@@ -247,6 +249,10 @@ def torch_rows(threads):
         work = 2 * 128 * 128 * 9 * 128
         run = lambda x=x, w=w: functional.conv2d(x, w, padding=1, stride=2, groups=128)  # noqa: E731
         yield "depthwise 3x3 stride 2 256x256 128", work, "FLOP", clock(run, work, threads)
+        x = torch.rand(1, 48, 256, 256)
+        run = lambda x=x: x * x.mean((2, 3), keepdim=True).sigmoid()  # noqa: E731
+        work = 12 * 256 * 256 * 48
+        yield "squeeze and excite 256x256 48", work, "B", clock(run, work, threads)
         x, w = torch.rand(1, 16, 256, 256), torch.rand(64, 16, 3, 3)
         work = 2 * 128 * 128 * 9 * 16 * 64
         run = lambda x=x, w=w: functional.conv2d(x, w, padding=1, stride=2)  # noqa: E731

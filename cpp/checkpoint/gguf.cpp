@@ -16,7 +16,12 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::string_view kMobileSam = "mobile-sam";
+// Networks that are a variant of a family here, and an architecture of their own elsewhere.
+struct VariantTag {
+  std::string_view tag, family;
+};
+constexpr VariantTag kVariantTags[] = {{"mobile-sam", "sam"}, {"edgetam", "sam2"}};
+
 constexpr std::uint64_t kMaxAxes = 4, kLongestName = 1024;
 
 void take_dims(ByteReader& reader, TensorEntry& entry, const std::string& location) {
@@ -94,7 +99,7 @@ void check_version(ByteReader& reader) {
 std::string architecture_of(const GgufMetadata& metadata, const GgufArchitectures& known,
                             const std::string& where) {
   GgufArchitectures names = known;
-  names.push_back(kMobileSam);
+  for (const VariantTag& variant : kVariantTags) names.push_back(variant.tag);
   const std::string location = where + ": general.architecture", expected = alternatives(known);
   auto found = metadata.values.find("general.architecture");
   // The first files of sam3.cpp's forks have this key alone.
@@ -104,11 +109,18 @@ std::string architecture_of(const GgufMetadata& metadata, const GgufArchitecture
   fail<UnsupportedError>(location, expected, printable(found->second));
 }
 
-// What the rest of the library looks for has the same keys as in a safetensors file. MobileSAM has
-// the names of SAM but for the encoder.
+std::string family_of(const std::string& architecture) {
+  for (const VariantTag& variant : kVariantTags) {
+    if (architecture == variant.tag) return std::string(variant.family);
+  }
+  return architecture;
+}
+
+// What the rest of the library looks for has the same keys as in a safetensors file. Variants have
+// the names of their family but for the encoder.
 void copy_metadata(const GgufMetadata& source, const std::string& architecture, StateDict& out) {
   out.metadata = source.values;
-  out.metadata["family"] = architecture == kMobileSam ? "sam" : architecture;
+  out.metadata["family"] = family_of(architecture);
   const auto naming = source.values.find(architecture + ".naming");
   if (naming != source.values.end())
     out.metadata[out.metadata["family"] + ".naming"] = naming->second;

@@ -40,8 +40,8 @@ void BatchNorm::fold_into(Affine layer, int axis) {
 // ---------------------------------------------------------------- Conv2dBN
 
 void Conv2dBN::visit(ParamVisitor& v) {
-  v("c", c);
-  v("bn", bn);
+  v(fused ? "" : "c", c);
+  if (!fused) v("bn", bn);
 }
 
 View Conv2dBN::forward(Context& ctx, ConstView x, Activation activation) const {
@@ -57,8 +57,12 @@ void Conv2dBN::forward(Context& ctx, ConstView x, Activation activation, View ou
 // ---------------------------------------------------------------- PointwiseConvBN
 
 void PointwiseConvBN::visit(ParamVisitor& v) {
-  v("c.weight", weight, {out_channels, in_channels, 1, 1});
-  v("bn", bn);
+  v(fused ? "weight" : "c.weight", weight, {out_channels, in_channels, 1, 1});
+  if (fused) {
+    v("bias", bias, {out_channels});
+  } else {
+    v("bn", bn);
+  }
 }
 
 void PointwiseConvBN::pack(const KernelTable& kernels) {
@@ -84,8 +88,8 @@ void PointwiseConvBN::forward_add(Context& ctx, ConstView x, ConstView residual,
 // ---------------------------------------------------------------- DepthwiseConvBN
 
 void DepthwiseConvBN::visit(ParamVisitor& v) {
-  v("c", c);
-  v("bn", bn);
+  v(fused ? "" : "c", c);
+  if (!fused) v("bn", bn);
 }
 
 }  // namespace sam_rlx

@@ -36,7 +36,7 @@ class ParamVisitor {
     this->matrix_parameter(join(name), {value, blocks}, shape);
   }
 
-  // A child layer.
+  // A child layer. Without a name, its parts are named as those of the parent.
   template <class Layer>
   void operator()(const char* name, Layer& layer) {
     const std::string parent = prefix_;
@@ -94,6 +94,7 @@ class ParamVisitor {
 
  private:
   std::string join(const char* name) const {
+    if (*name == '\0') return prefix_;
     return prefix_.empty() ? std::string(name) : prefix_ + "." + name;
   }
   std::string prefix_;

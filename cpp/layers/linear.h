@@ -9,6 +9,12 @@
 
 namespace sam_rlx {
 
+// What is left of a linear map once it is packed.
+struct PackedAffine {
+  const PackedMatrix& packed;
+  const float* bias;
+};
+
 // y = x W^T + b over the last axis. Upstream: torch.nn.Linear.
 struct Linear {
   std::int64_t in_features = 0;
@@ -32,6 +38,7 @@ struct Linear {
   // In fold(): puts `next` behind this layer, as one. `next` gives its weights up.
   void absorb(Linear& next);
   void pack(const KernelTable& kernels);
+  PackedAffine affine() const { return {packed, bias.data()}; }
 
   // x (..., in) -> (..., out), a new view.
   View forward(Context& ctx, ConstView x, Activation activation = Activation::kNone) const;

@@ -14,8 +14,8 @@ constexpr std::int64_t kMlpRows = 1024;
 
 }  // namespace
 
-void mlp_add_(Context& ctx, const Linear& lin1, Activation activation, const Linear& lin2,
-              ConstView input, View x) {
+void mlp_add_(Context& ctx, const PackedAffine& lin1, Activation activation,
+              const PackedAffine& lin2, ConstView input, View x) {
   const std::int64_t rows = input.shape.rows();
   const std::int64_t channels = input.shape.last();
   // Even parts, for whose few last rows the weights would go by once more; whole tiles.
@@ -25,10 +25,11 @@ void mlp_add_(Context& ctx, const Linear& lin1, Activation activation, const Lin
     const Workspace::Scope scratch(ctx.workspace);
     const std::int64_t count = std::min(step, rows - begin);
     const Shape part{count, channels};
-    const View hidden =
-        lin1.forward(ctx, ConstView(input.data + begin * channels, part), activation);
+    const View hidden = ctx.workspace.floats({count, lin1.packed.rows});
+    linear(ctx, ConstView(input.data + begin * channels, part), lin1.packed,
+           {.bias = lin1.bias, .activation = activation}, hidden);
     const View target{x.data + begin * channels, part};
-    lin2.forward_add(ctx, hidden, target, target);
+    linear(ctx, hidden, lin2.packed, {.bias = lin2.bias, .residual = target}, target);
   }
 }
 

@@ -8,9 +8,13 @@
 namespace sam_rlx {
 
 // x (..., C) gets lin2(activation(lin1(input))) added, in place; some rows at a time, so that the
-// hidden activations stay in the cache.
-void mlp_add_(Context& ctx, const Linear& lin1, Activation activation, const Linear& lin2,
-              ConstView input, View x);
+// hidden activations stay in the cache. input may be x.
+void mlp_add_(Context& ctx, const PackedAffine& lin1, Activation activation,
+              const PackedAffine& lin2, ConstView input, View x);
+inline void mlp_add_(Context& ctx, const Linear& lin1, Activation activation, const Linear& lin2,
+                     ConstView input, View x) {
+  mlp_add_(ctx, lin1.affine(), activation, lin2.affine(), input, x);
+}
 
 // Two linear layers with an activation between them.
 // Upstream: segment_anything/modeling/common.py, MLPBlock.

@@ -59,8 +59,6 @@ constexpr Relative kRelatives[] = {
     {"image_encoder.neck.input_ops.", "EfficientViT-SAM", kOtherEncoder, "sam"},
     {"mask_decoder.final_output_upscaling_layers.", "EfficientSAM", kOtherEncoder, "sam"},
     {"prompt_encoder.bbox_top_left_embeddings.", "EfficientSAM", kOtherEncoder, "sam"},
-    {"image_encoder.trunk.body.", "EdgeTAM", kOtherNetwork, "sam2"},
-    {"spatial_perceiver.", "EdgeTAM", kOtherNetwork, "sam2"},
     {"image_encoder.neck.convs.0.conv_1x1.", "EfficientTAM", kOtherNetwork, "sam2"},
     {"language_backbone.encoder.transformer.0.", "SAM3-LiteText",
      "its text encoder is another network", "sam3"},

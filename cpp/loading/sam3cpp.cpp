@@ -26,6 +26,36 @@ constexpr KeyRow kSam2Rows[] = {
     {"hiera.blocks.{i}.mlp.fc1.", "image_encoder.trunk.blocks.{i}.mlp.layers.0."},
     {"hiera.blocks.{i}.mlp.fc2.", "image_encoder.trunk.blocks.{i}.mlp.layers.1."},
     {"hiera.", "image_encoder.trunk."},
+    {"repvit.stem.", "image_encoder.trunk.body.stem."},
+    {"repvit.stages.{i}.blocks.{i}.tm.",
+     "image_encoder.trunk.body.stages_{i}.blocks.{i}.token_mixer."},
+    {"repvit.stages.{i}.blocks.{i}.cm.",
+     "image_encoder.trunk.body.stages_{i}.blocks.{i}.channel_mixer."},
+    {"repvit.stages.{i}.ds.pre.tm.",
+     "image_encoder.trunk.body.stages_{i}.downsample.pre_block.token_mixer."},
+    {"repvit.stages.{i}.ds.pre.cm.",
+     "image_encoder.trunk.body.stages_{i}.downsample.pre_block.channel_mixer."},
+    {"repvit.stages.{i}.ds.spatial.",
+     "image_encoder.trunk.body.stages_{i}.downsample.spatial_downsample."},
+    {"repvit.stages.{i}.ds.channel.",
+     "image_encoder.trunk.body.stages_{i}.downsample.channel_downsample."},
+    {"repvit.stages.{i}.ds.", "image_encoder.trunk.body.stages_{i}.downsample."},
+    {"repvit.stages.{i}.", "image_encoder.trunk.body.stages_{i}."},
+    {"perceiver.layers.{i}.ca.q.", "spatial_perceiver.layers.{i}.attn.to_q."},
+    {"perceiver.layers.{i}.ca.kv.", "spatial_perceiver.layers.{i}.attn.to_kv."},
+    {"perceiver.layers.{i}.ca.out.", "spatial_perceiver.layers.{i}.attn.to_out."},
+    {"perceiver.layers.{i}.ca.", "spatial_perceiver.layers.{i}.attn."},
+    {"perceiver.layers.{i}.sa.q.", "spatial_perceiver.layers.{i}.self_attn.to_q."},
+    {"perceiver.layers.{i}.sa.kv.", "spatial_perceiver.layers.{i}.self_attn.to_kv."},
+    {"perceiver.layers.{i}.sa.out.", "spatial_perceiver.layers.{i}.self_attn.to_out."},
+    {"perceiver.layers.{i}.sa.", "spatial_perceiver.layers.{i}.self_attn."},
+    {"perceiver.layers.{i}.ff.norm.", "spatial_perceiver.layers.{i}.ff.0."},
+    {"perceiver.layers.{i}.ff.fc1.", "spatial_perceiver.layers.{i}.ff.1."},
+    {"perceiver.layers.{i}.ff.fc2.", "spatial_perceiver.layers.{i}.ff.3."},
+    {"perceiver.layers.{i}.sa_ff.norm.", "spatial_perceiver.layers.{i}.self_ff.0."},
+    {"perceiver.layers.{i}.sa_ff.fc1.", "spatial_perceiver.layers.{i}.self_ff.1."},
+    {"perceiver.layers.{i}.sa_ff.fc2.", "spatial_perceiver.layers.{i}.self_ff.3."},
+    {"perceiver.", "spatial_perceiver."},
     {"fpn.convs.{i}.", "image_encoder.neck.convs.{i}.conv."},
 };
 
@@ -234,13 +264,25 @@ void check_switches(const Settings& settings, const StateDict& state_dict) {
   }
 }
 
-// binarize_mask_from_pts and non_overlap_masks_for_mem_enc are not taken: upstream's video
-// predictor sets the first itself, and both converters write a constant for the other. Sizes of
-// decoder and memory are those of the tensors.
-std::string sam2_config(const Settings& settings) {
-  ConfigText config;
+constexpr std::int64_t kHiera = 1, kRepVit = 2;
+
+std::int64_t backbone_of(const Settings& settings) {
+  return settings.find("backbone_type").value_or(kHiera);
+}
+
+// The rotation table of EdgeTAM's keys is as large as the grid of its local latents.
+void check_key_size(const Settings& settings, const StateDict& state_dict) {
+  const std::int64_t side = settings["mem_attn_ca_k_size"];
+  const std::int64_t latents =
+      size_of(required_tensor(state_dict, "spatial_perceiver.latents_2d", 2), 0);
+  if (side >= 1 && side <= kMaxConfigSize && side * side == latents) return;
+  fail<CheckpointError>(settings.where("mem_attn_ca_k_size"),
+                        "the root of " + std::to_string(latents) + ", the number of local latents",
+                        std::to_string(side));
+}
+
+void add_hiera(ConfigText& config, const Settings& settings) {
   const std::int64_t stages = settings["hiera_num_stages"];
-  config.add("image_size", settings["img_size"]);
   config.add("embed_dim", settings["hiera_embed_dim"]);
   config.add("num_heads", settings["hiera_num_heads"]);
   config.add("stages", settings.list("hiera_stages", stages));
@@ -250,6 +292,15 @@ std::string sam2_config(const Settings& settings) {
   config.add("window_pos_embed_bkg_spatial_size",
              std::vector<std::int64_t>{settings["hiera_pos_embed_bkg_h"],
                                        settings["hiera_pos_embed_bkg_w"]});
+}
+
+// binarize_mask_from_pts and non_overlap_masks_for_mem_enc are not taken: upstream's video
+// predictor sets the first itself, and both converters write a constant for the other. Sizes of
+// RepViT, decoder and memory are those of the tensors.
+std::string sam2_config(const Settings& settings) {
+  ConfigText config;
+  config.add("image_size", settings["img_size"]);
+  if (backbone_of(settings) == kHiera) add_hiera(config, settings);
   config.add("d_model", settings["neck_dim"]);
   config.add("fpn_top_down_levels",
              settings.list("fpn_top_down_levels", settings["fpn_top_down_n"]));
@@ -312,13 +363,12 @@ std::string sam3_config(const Settings& settings, const StateDict& state_dict) {
 }  // namespace
 
 void refuse_sam3cpp_relatives(const StateDict& state_dict) {
-  constexpr std::int64_t kHiera = 1, kRepVit = 2;
   const Settings settings(state_dict);
-  const std::int64_t backbone = settings.find("backbone_type").value_or(kHiera);
-  if (backbone == kHiera) return;
-  const std::string found = "type " + std::to_string(backbone);
-  fail<UnsupportedError>(settings.where("backbone_type"), "1, the trunk of SAM 2",
-                         backbone == kRepVit ? found + ": this file is EdgeTAM" : found);
+  const std::int64_t backbone = backbone_of(settings);
+  if (backbone == kHiera || backbone == kRepVit) return;
+  fail<UnsupportedError>(settings.where("backbone_type"),
+                         "1, the trunk of SAM 2, or 2, that of EdgeTAM",
+                         "type " + std::to_string(backbone));
 }
 
 void sam2_from_sam3cpp(StateDict& state_dict) {
@@ -330,6 +380,7 @@ void sam2_from_sam3cpp(StateDict& state_dict) {
   restore_axes(state_dict, kHeadsRanks, "");
   const Settings settings(state_dict);
   check_switches(settings, state_dict);
+  if (backbone_of(settings) == kRepVit) check_key_size(settings, state_dict);
   state_dict.metadata["config"] = sam2_config(settings);
 }
 

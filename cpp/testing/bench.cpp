@@ -20,6 +20,7 @@
 #include "ops/resize.h"
 #include "ops/resize_antialias.h"
 #include "ops/rope.h"
+#include "ops/squeeze_excite.h"
 #include "testing/chains/chains.h"
 #include "testing/register.h"
 
@@ -134,6 +135,16 @@ Times time_depthwise_conv(std::int64_t side, std::int64_t channels, std::int64_t
   Tensor out({1, out_side, out_side, channels});
   const DepthwiseArgs args{weight, bias, stride};
   return measure(repetitions, [&] { depthwise_conv(test.context, x, args, out); });
+}
+
+Times time_squeeze_excite(std::int64_t side, std::int64_t channels, int repetitions, const Isa& isa,
+                          int num_threads) {
+  TestContext test(isa, num_threads);
+  Tensor x = random_tensor({1, side, side, channels}), means({1, channels});
+  return measure(repetitions, [&] {
+    channel_means(test.context, x, means);
+    gate_channels_(test.context, x, means);
+  });
 }
 
 // Queries of a map attend to `maps` maps of `inputs` channels with rotary keys: with keys that are
@@ -287,6 +298,8 @@ void register_bench(py::module_& module) {
             "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("depthwise_conv", &time_depthwise_conv, "side"_a, "channels"_a, "size"_a = 7,
             "repetitions"_a = 5, "stride"_a = 1, "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("squeeze_excite", &time_squeeze_excite, "side"_a, "channels"_a, "repetitions"_a = 5,
+            "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("position_attention", &time_position_attention, "side"_a, "maps"_a, "factored"_a,
             "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("layer_norm", &time_layer_norm, "rows"_a, "cols"_a, "repetitions"_a = 5,

@@ -22,6 +22,8 @@
 #include "ops/resize.h"
 #include "ops/resize_antialias.h"
 #include "ops/rope.h"
+#include "ops/squeeze_excite.h"
+#include "ops/window_partition.h"
 #include "testing/register.h"
 #include "testing/testing.h"
 
@@ -212,6 +214,38 @@ void register_rowwise(py::module_& m) {
       "x"_a, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
+void register_gates(py::module_& m) {
+  m.def(
+      "channel_means",
+      [](const FloatArray& x, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array({x.shape(0), x.shape(3)});
+        channel_means(test.context, view_of(x), mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "gate_channels",
+      [](const FloatArray& x, const FloatArray& logits, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array(shape_of(x));
+        copy_(test.context, mutable_view_of(out), view_of(x));
+        gate_channels_(test.context, mutable_view_of(out), view_of(logits));
+        return out;
+      },
+      "x"_a, "logits"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+  m.def(
+      "window_partition",
+      [](const FloatArray& x, std::int64_t size, const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array(
+            {x.shape(0) / size * (x.shape(1) / size), size * size, x.shape(2)});
+        window_partition(test.context, view_of(x), size, mutable_view_of(out));
+        return out;
+      },
+      "x"_a, "size"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+}
+
 void register_maps(py::module_& m) {
   m.def(
       "max_pool2x2",
@@ -395,6 +429,7 @@ void register_ops(py::module_& module) {
   register_fold(ops);
   register_bottleneck(ops);
   register_maps(ops);
+  register_gates(ops);
   register_rowwise(ops);
   register_attention(ops);
   register_text(ops);

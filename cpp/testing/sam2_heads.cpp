@@ -108,8 +108,7 @@ py::object condition(const Sam2Heads& heads, Context& ctx, const Arrays& in) {
 }
 
 // `call` says which function of the heads runs.
-Run make_heads(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto heads = loaded(Sam2Heads(read_config<sam2::HeadsConfig>(c)), w, k);
+Run run_heads(const std::shared_ptr<Sam2Heads>& heads) {
   return [heads](Context& ctx, const Arrays& in) -> py::object {
     using Call = py::object (*)(const Sam2Heads&, Context&, const Arrays&);
     static const std::map<std::string, Call> calls{
@@ -120,6 +119,18 @@ Run make_heads(const py::dict& c, const Weights& w, const KernelTable& k) {
     };
     return calls.at(in.at("call").cast<std::string>())(*heads, ctx, in);
   };
+}
+
+Run make_heads(const py::dict& c, const Weights& w, const KernelTable& k) {
+  return run_heads(loaded(Sam2Heads(read_config<sam2::HeadsConfig>(c)), w, k));
+}
+
+// With a perceiver.
+Run make_edge_tam_heads(const py::dict& c, const Weights& w, const KernelTable& k) {
+  auto config = read_config<sam2::HeadsConfig>(c);
+  config.spatial_perceiver = read_config<sam2::SpatialPerceiverConfig>(c);
+  config.memory_attention.key_size = config.spatial_perceiver->windows();
+  return run_heads(loaded(Sam2Heads(config), w, k));
 }
 
 // -> maps [(frame, conditioning, row)], pointers [(frame, conditioning, distance)], divisor
@@ -140,7 +151,8 @@ py::tuple select_memory(const py::dict& config, std::int64_t frame_idx, std::int
 }  // namespace
 
 const Makers& sam2_heads_makers() {
-  static const Makers table{{"sam2.Sam2Heads", make_heads}};
+  static const Makers table{{"sam2.EdgeTamHeads", make_edge_tam_heads},
+                            {"sam2.Sam2Heads", make_heads}};
   return table;
 }
 

@@ -87,6 +87,52 @@ Run make_hiera(const py::dict& c, const Weights& w, const KernelTable& k) {
   };
 }
 
+Run make_rep_vit(const py::dict& c, const Weights& w, const KernelTable& k) {
+  const auto layer = loaded(sam2::RepVit(read_config<sam2::RepVitConfig>(c)), w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    return per_image(ctx, view_of(x, "x"),
+                     [&](ConstView image) { return layer->forward(ctx, image); });
+  };
+}
+
+Run make_rep_vit_block(const py::dict& c, const Weights& w, const KernelTable& k) {
+  const sam2::RepVitConfig config{.mlp_ratio = get<std::int64_t>(c, "mlp_ratio", 2),
+                                  .fused = get<bool>(c, "fused", false)};
+  const auto layer = loaded(
+      sam2::RepVitBlock(c["dim"].cast<std::int64_t>(), config, c["use_se"].cast<bool>()), w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    Tensor out(shape_of(x, "x"));
+    layer->forward(ctx, view_of(x, "x"), out);
+    return to_numpy(std::move(out));
+  };
+}
+
+Run make_rep_vit_downsample(const py::dict& c, const Weights& w, const KernelTable& k) {
+  const sam2::RepVitConfig config{.mlp_ratio = get<std::int64_t>(c, "mlp_ratio", 2)};
+  const auto out_dim = c["out_dim"].cast<std::int64_t>();
+  const auto layer =
+      loaded(sam2::RepVitDownsample(c["dim"].cast<std::int64_t>(), out_dim, config), w, k);
+  return [layer, out_dim](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    Tensor out({x.shape(0), (x.shape(1) - 1) / 2 + 1, (x.shape(2) - 1) / 2 + 1, out_dim});
+    layer->forward(ctx, view_of(x, "x"), out);
+    return to_numpy(std::move(out));
+  };
+}
+
+Run make_squeeze_excite(const py::dict& c, const Weights& w, const KernelTable& k) {
+  const auto layer = loaded(
+      SqueezeExcite(c["channels"].cast<std::int64_t>(), c["squeezed"].cast<std::int64_t>()), w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    Tensor out = Tensor::copy_of(view_of(x, "x"));
+    layer->forward_(ctx, out);
+    return to_numpy(std::move(out));
+  };
+}
+
 // A neck, and projections that may be folded into its finest levels.
 struct ProjectedNeck {
   sam2::FpnNeck neck;
@@ -149,6 +195,20 @@ Run make_image_encoder(const py::dict& c, const Weights& w, const KernelTable& k
   };
 }
 
+// With RepViT.
+Run make_edge_tam_image_encoder(const py::dict& c, const Weights& w, const KernelTable& k) {
+  sam2::ImageEncoderConfig config{.trunk = {},
+                                  .rep_vit = read_config<sam2::RepVitConfig>(c),
+                                  .neck = read_config<sam2::FpnNeckConfig>(c),
+                                  .scalp = get<std::int64_t>(c, "scalp", 1)};
+  const auto layer = loaded(sam2::ImageEncoder(config), w, k);
+  return [layer](Context& ctx, const Arrays& in) {
+    const Array<float> x = array_of(in, "x");
+    return per_image(ctx, view_of(x, "x"),
+                     [&](ConstView image) { return layer->forward(ctx, image); });
+  };
+}
+
 // Variant, version and sizes that a file's config or tensors tell, all on one level.
 py::dict sam2_config(const std::string& path, const std::optional<std::string>& variant) {
   using namespace py::literals;
@@ -184,11 +244,16 @@ void register_sam2_image(py::module_& m) {
 const Makers& sam2_image_makers() {
   static const Makers table{
       {"layers.PositionEmbeddingSine", make_position_embedding},
+      {"layers.SqueezeExcite", make_squeeze_excite},
+      {"sam2.EdgeTamImageEncoder", make_edge_tam_image_encoder},
       {"sam2.FpnNeck", make_fpn_neck},
       {"sam2.Hiera", make_hiera},
       {"sam2.ImageEncoder", make_image_encoder},
       {"sam2.MultiScaleBlock", make_multi_scale_block},
       {"sam2.PatchEmbed", make_patch_embed},
+      {"sam2.RepVit", make_rep_vit},
+      {"sam2.RepVitBlock", make_rep_vit_block},
+      {"sam2.RepVitDownsample", make_rep_vit_downsample},
   };
   return table;
 }

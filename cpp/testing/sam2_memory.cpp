@@ -99,12 +99,13 @@ Run make_memory_encoder(const py::dict& c, const Weights& w, const KernelTable& 
 // turned; `factored`: keys are never made -> (N, C)
 Run make_rope_attention(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto config = read_config<sam2::MemoryAttentionConfig>(c);
-  const auto layer = loaded(sam2::RoPEAttention(config, config.kv_in_dim), w, k);
-  return [layer, config](Context& ctx, const Arrays& in) {
+  const std::int64_t side = config.key_side();
+  const auto layer = loaded(sam2::RoPEAttention(config, config.kv_in_dim, side), w, k);
+  return [layer, side](Context& ctx, const Arrays& in) {
     const Array<float> query = array_of(in, "query");
     const Array<float> value = array_of(in, "value"), pos = array_of(in, "pos");
     const auto exclude = in.at("exclude").cast<std::int64_t>();
-    const std::int64_t positions = query.shape(0), turned = value.shape(0) - exclude;
+    const std::int64_t positions = side * side, turned = value.shape(0) - exclude;
     const auto rows = [](const Array<float>& array, std::int64_t first, std::int64_t count) {
       return ConstView(array.data() + first * array.shape(1), {count, array.shape(1)});
     };
@@ -115,7 +116,7 @@ Run make_rope_attention(const py::dict& c, const Weights& w, const KernelTable& 
     const ConstView tokens = rows(value, turned, exclude), token_pos = rows(pos, turned, exclude);
     Tensor x = Tensor::zeros(shape_of(query, "query"));
     if (in.at("factored").cast<bool>()) {
-      const PackedPositions packed = pack_positions(ctx, config.feat_size, maps, tokens, token_pos);
+      const PackedPositions packed = pack_positions(ctx, side, maps, tokens, token_pos);
       layer->forward_add_(ctx, view_of(query, "query"), {.positions = &packed}, x);
       return to_numpy(std::move(x));
     }
@@ -129,7 +130,20 @@ Run make_rope_attention(const py::dict& c, const Weights& w, const KernelTable& 
   };
 }
 
-// curr, curr_pos (N, C); features, pos (n, N, kv); tpos (n, kv); pointers, pointer_pos (P, kv);
+// x (g, g, C) -> (num_latents + num_latents_2d, C), and the encoding of its positions
+Run make_spatial_perceiver(const py::dict& c, const Weights& w, const KernelTable& k) {
+  const auto layer = loaded(sam2::SpatialPerceiver(read_config<sam2::SpatialPerceiverConfig>(c),
+                                                   c["grid"].cast<std::int64_t>()),
+                            w, k);
+  return [layer](Context& ctx, const Arrays& in) -> py::object {
+    const Array<float> x = array_of(in, "x");
+    Tensor out({layer->config.num_tokens(), layer->config.dim});
+    layer->forward(ctx, view_of(x, "x"), out);
+    return py::make_tuple(to_numpy(std::move(out)), to_numpy(layer->positions()));
+  };
+}
+
+// curr, curr_pos (N, C); features, pos (n, M, kv); tpos (n, kv); pointers, pointer_pos (P, kv);
 // `absent`: so many slots without a map are put before each map
 Run make_memory_attention(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer =
@@ -163,6 +177,7 @@ const Makers& sam2_memory_makers() {
       {"sam2.MemoryAttention", make_memory_attention},
       {"sam2.MemoryEncoder", make_memory_encoder},
       {"sam2.RoPEAttention", make_rope_attention},
+      {"sam2.SpatialPerceiver", make_spatial_perceiver},
   };
   return table;
 }

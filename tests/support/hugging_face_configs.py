@@ -12,13 +12,13 @@ from typing import Any
 
 from support import hugging_face_sam3, tiny_sam3
 
-_SIDES = {"Sam": (128, 96), "Sam2": (128, 64), "Sam3": (112, 84)}
+_SIDES = {"Sam": (128, 96), "Sam2": (128, 64), "Sam3": (112, 84), "EdgeTam": (128, 64)}
 _SAM3 = dataclasses.replace(tiny_sam3.TINY, mem_dim=64)  # a width that transformers has fixed
 
 
 def family(name: str) -> str:
-    """Return the begin of the classes of a family: ``"Sam"``, ``"Sam2"`` or ``"Sam3"``."""
-    found = re.match(r"Sam\d?", name)
+    """Return the begin of the classes of a family: ``"Sam"``, ``"Sam2"``, ``"EdgeTam"``, ..."""
+    found = re.match(r"Sam\d?|EdgeTam", name)
     assert found is not None
     return found[0]
 
@@ -109,6 +109,61 @@ def _sam2(image_size: int, video: bool) -> Any:
     )
 
 
+def _edgetam(image_size: int, video: bool) -> Any:
+    from transformers import (
+        EdgeTamConfig,
+        EdgeTamVideoConfig,
+        EdgeTamVisionConfig,
+        TimmWrapperConfig,
+    )
+
+    grid = image_size // 16
+    trunk = {"embed_dim": [16, 24, 40, 48], "depth": [1, 2, 3, 2]}
+    parts: dict[str, Any] = {
+        "vision_config": EdgeTamVisionConfig(
+            backbone_config=TimmWrapperConfig(
+                architecture="repvit_m1",
+                model_args={
+                    "in_chans": 3,
+                    "features_only": True,
+                    "out_indices": [0, 1, 2, 3],
+                    **trunk,
+                },
+            ),
+            backbone_channel_list=trunk["embed_dim"][::-1],
+            backbone_feature_sizes=[[n * grid] * 2 for n in (4, 2, 1)],
+            fpn_hidden_size=64,
+        ),
+        "prompt_encoder_config": {"hidden_size": 64, "image_size": image_size},
+        "mask_decoder_config": {
+            "hidden_size": 64,
+            "mlp_dim": 128,
+            "iou_head_hidden_dim": 32,
+            "num_attention_heads": 4,
+        },
+    }
+    if not video:
+        return EdgeTamConfig(**parts)
+    return EdgeTamVideoConfig(
+        **parts,
+        image_size=image_size,
+        num_maskmem=5,
+        max_object_pointers_in_encoder=8,
+        enable_occlusion_spatial_embedding=False,
+        enable_temporal_pos_encoding_for_object_pointers=False,
+        memory_attention_hidden_size=64,
+        memory_attention_mlp_hidden_size=128,
+        memory_attention_rope_feat_sizes=[grid] * 2,
+        memory_attention_rope_k_sizes=[2, 2],
+        perceiver_resampler_num_latents=6,
+        perceiver_resampler_num_latents_2d=4,
+        memory_encoder_hidden_size=64,
+        mask_downsampler_embed_dim=64,
+        memory_fuser_embed_dim=64,
+        memory_fuser_intermediate_dim=256,
+    )
+
+
 def _sam3(name: str, image_size: int) -> Any:
     from transformers import Sam3TrackerConfig, Sam3VideoConfig
 
@@ -160,4 +215,6 @@ def config(name: str, image_size: int) -> Any:
         return _sam2_vision(image_size)
     if family(name) == "Sam2":
         return _sam2(image_size, video=name == "Sam2VideoModel")
+    if family(name) == "EdgeTam":
+        return _edgetam(image_size, video=name == "EdgeTamVideoModel")
     return _sam3(name, image_size)

@@ -30,6 +30,8 @@ CLICK_CLASSES = (
     "SamModel",
     "Sam2Model",
     "Sam2VideoModel",
+    "EdgeTamModel",
+    "EdgeTamVideoModel",
     "Sam3TrackerModel",
     "Sam3TrackerVideoModel",
 )
@@ -46,14 +48,16 @@ def fill(model: Any, seed: int = 0) -> Any:
     """Give a model random weights that follow from names and shapes."""
     import torch
 
-    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    drawn = tiny.random_state_dict(shapes, seed)
+    weights = {n: value for n, value in model.state_dict().items() if value.is_floating_point()}
+    drawn = tiny.random_state_dict({name: tuple(w.shape) for name, w in weights.items()}, seed)
     for name in drawn:
         if name.endswith(_ENCODING) and (twin := name.replace(_ENCODING, _COPY)) in drawn:
             drawn[twin] = drawn[name]
         if name.endswith("no_memory_embedding") and family(type(model).__name__) == "Sam3":
             drawn[name][:] = 0
-    model.load_state_dict({name: torch.from_numpy(value) for name, value in drawn.items()})
+    # Batch norms count their steps, in whole numbers.
+    rest = {n: value for n, value in model.state_dict().items() if n not in drawn}
+    model.load_state_dict({**rest, **{n: torch.from_numpy(value) for n, value in drawn.items()}})
     return model.eval()
 
 
@@ -150,7 +154,7 @@ def pixel_values(name: str, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
         "Sam": (tiny.PIXEL_MEAN, tiny.PIXEL_STD),
         "Sam2": ((0.485 * 255, 0.456 * 255, 0.406 * 255), (0.229 * 255, 0.224 * 255, 0.225 * 255)),
         "Sam3": ((127.5,) * 3, (127.5,) * 3),
-    }[family(name)]
+    }[family(name).replace("EdgeTam", "Sam2")]
     values = (pixels.astype(np.float64) - np.array(mean)) / np.array(std)
     return np.asarray(values.transpose(2, 0, 1)[None], np.float64)
 
@@ -158,10 +162,10 @@ def pixel_values(name: str, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
 def click_model(model: Any) -> Any:
     """Return the class that takes clicks on images, with the weights of another one's tracker."""
     import transformers
-    from transformers import Sam2Config, Sam3TrackerConfig
+    from transformers import EdgeTamConfig, Sam2Config, Sam3TrackerConfig
 
     name = type(model).__name__
-    if name in ("SamModel", "Sam2Model", "Sam3TrackerModel"):
+    if name in ("SamModel", "Sam2Model", "EdgeTamModel", "Sam3TrackerModel"):
         return model
     weights = model.state_dict()
     if name == "Sam3VideoModel":
@@ -174,11 +178,11 @@ def click_model(model: Any) -> Any:
             if key.startswith(old)
         }
     sizes = model.config.tracker_config if name == "Sam3VideoModel" else model.config
-    kind, parts = (
-        ("Sam2Model", Sam2Config)
-        if family(name) == "Sam2"
-        else ("Sam3TrackerModel", Sam3TrackerConfig)
-    )
+    kind, parts = {
+        "Sam2": ("Sam2Model", Sam2Config),
+        "EdgeTam": ("EdgeTamModel", EdgeTamConfig),
+        "Sam3": ("Sam3TrackerModel", Sam3TrackerConfig),
+    }[family(name)]
     found = getattr(transformers, kind)(
         parts(
             vision_config=sizes.vision_config,

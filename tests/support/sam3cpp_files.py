@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from support import tiny_sam2
 from support.gguf_files import TYPES, Tensor, Value, gguf_bytes
 from support.tiny import Weights
+from support.tiny_edgetam import EdgeTamConfig
 
 # Settings in the order of a .ggml file, with how many numbers each has.
 _SAM2 = """
@@ -76,6 +77,27 @@ _SAM2_NAMES = (
     *_HEADS,
     *_MEMORY,
 )
+# Of EdgeTAM, before and after those of SAM 2.
+_EDGETAM_TRUNK = (
+    ("image_encoder.trunk.body.stages_", "repvit.stages."),
+    ("image_encoder.trunk.body.", "repvit."),
+    (".token_mixer.", ".tm."),
+    (".channel_mixer.", ".cm."),
+    (".downsample.pre_block.", ".ds.pre."),
+    (".downsample.spatial_downsample.", ".ds.spatial."),
+    (".downsample.channel_downsample.", ".ds.channel."),
+    (".downsample.", ".ds."),
+)
+_PERCEIVER = (
+    ("spatial_perceiver.", "perceiver."),
+    (".attn.to_", ".ca."),
+    (".attn.norm_", ".ca.norm_"),
+    (".sa.to_", ".sa."),
+    (".self_ff.", ".sa_ff."),
+    ("ff.0.", "ff.norm."),
+    ("ff.1.", "ff.fc1."),
+    ("ff.3.", "ff.fc2."),
+)
 _SAM3_NAMES = (
     ("detector.backbone.vision_backbone.trunk.", "vit."),
     (".mlp.fc", ".mlp.lin"),
@@ -106,7 +128,7 @@ _SAM3_NAMES = (
 # What the files of SAM 3 for clicks and videos alone leave out.
 DETECTOR = ("text.", "fenc.", "ddec.", "seg.", "geom.", "scoring.", "neck.det.")
 # Tensors that stay F32, besides those of one axis.
-_FLOAT = re.compile("embed|tpos|pe_gaussian|freqs_cis|token|no_obj|no_mem|gamma")
+_FLOAT = re.compile("embed|tpos|pe_gaussian|freqs_cis|token|no_obj|no_mem|gamma|latents")
 
 
 def _counts(text: str) -> Iterable[tuple[str, int]]:
@@ -147,6 +169,91 @@ def sam3_name(name: str) -> str:
 def sam2_weights(weights: Weights) -> Weights:
     """Give weights their names, in the order of the file."""
     return dict(sorted((sam2_name(name), value) for name, value in weights.items()))
+
+
+def edgetam_name(name: str) -> str:
+    """Return their name for Meta's name of a tensor of EdgeTAM, whose batch norms are fused."""
+    if name.startswith("image_encoder.trunk."):
+        return _replaced(name, _EDGETAM_TRUNK)
+    if name.startswith("spatial_perceiver."):
+        return _replaced(_replaced(name, _HEADS), _PERCEIVER)
+    return sam2_name(name)
+
+
+def _fused(weights: Weights, conv: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return weight and bias of a convolution with its batch norm."""
+    norm = {
+        part: weights[f"{conv}.bn.{part}"].astype(np.float64)
+        for part in ("weight", "bias", "running_mean", "running_var")
+    }
+    scale = norm["weight"] / np.sqrt(norm["running_var"] + 1e-5)
+    weight = weights[f"{conv}.c.weight"] * scale[:, None, None, None]
+    return weight, norm["bias"] - norm["running_mean"] * scale
+
+
+def fused_weights(weights: Weights) -> Weights:
+    """Make batch norms of EdgeTAM's trunk a part of its convolutions, under timm's names."""
+    result: dict[str, NDArray[Any]] = {}
+    for name, value in weights.items():
+        conv, is_conv, _ = name.partition(".c.weight")
+        if not name.startswith("image_encoder.trunk."):
+            result[name] = value
+        elif not is_conv:
+            if ".bn." not in name:
+                result[name] = value
+        elif conv.endswith("token_mixer.conv"):
+            weight, bias = _fused(weights, conv)
+            middle, more = _fused(weights, f"{conv}1")
+            weight[..., 1, 1] += middle[..., 0, 0] + 1
+            conv, bias = conv.removesuffix(".conv"), bias + more
+            result |= {f"{conv}.weight": weight, f"{conv}.bias": bias}
+        elif not conv.endswith("token_mixer.conv1"):
+            weight, bias = _fused(weights, conv)
+            result |= {f"{conv}.weight": weight, f"{conv}.bias": bias}
+    return {name: np.asarray(value, np.float32) for name, value in result.items()}
+
+
+def edgetam_weights(weights: Weights) -> Weights:
+    """Give EdgeTAM's weights their layout and names."""
+    fused = fused_weights(weights)
+    return dict(sorted((edgetam_name(name), value) for name, value in fused.items()))
+
+
+def edgetam_settings(config: EdgeTamConfig, **others: Any) -> Settings:
+    """Settings of an EdgeTAM."""
+    settings: Settings = {
+        name: 0 if count == 1 else [0] * count for name, count in _counts(_SAM2 + _EDGETAM)
+    }
+    settings |= {name: 1 for name, _ in _counts(_SAM2) if not name.startswith(("hiera_", "is_"))}
+    settings |= {
+        "img_size": config.image_size,
+        "backbone_type": 2,
+        "neck_dim": config.d_model,
+        "fpn_top_down_n": 2,
+        "fpn_top_down_levels": [2, 3, 0, 0],
+        "mem_out_dim": config.mem_dim,
+        "mem_attn_layers": config.num_layers,
+        "num_maskmem": 7,
+        "max_obj_ptrs": 16,
+        "sigmoid_scale_x100": 2000,
+        "sigmoid_bias_x100": -1000,
+        "binarize_mask_from_pts": 0,
+        "multimask_min_pt_num": 0,
+        "repvit_num_stages": len(config.depth),
+        "repvit_stages": list(config.depth),
+        "repvit_channels": list(config.embed_dim),
+        "repvit_se_ratio": 25,
+        "has_spatial_perceiver": 1,
+        "perceiver_depth": config.perceiver_depth,
+        "perceiver_dim": config.mem_dim,
+        "perceiver_n_latents_1d": config.num_latents,
+        "perceiver_n_latents_2d": config.num_latents_2d,
+        "perceiver_ff_mult": 4,
+        "mem_attn_ca_type": 1,
+        "mem_attn_ca_q_size": config.grid,
+        "mem_attn_ca_k_size": round(config.num_latents_2d**0.5),
+    }
+    return {**settings, **others}
 
 
 def sam3_weights(weights: Weights, visual_only: bool = False) -> Weights:
@@ -291,9 +398,11 @@ def fork_bytes(
     *,
     words: Sequence[str] = (),
     without_ones: bool = False,
+    architecture: str | None = None,
 ) -> bytes:
     """Write the fork's GGUF file; `without_ones` as ggml's own writer leaves out outermost axes."""
-    metadata: dict[str, Any] = {"general.architecture": family, "sam3.arch": family}
+    tag = architecture or family
+    metadata: dict[str, Any] = {"general.architecture": tag, "sam3.arch": tag}
     for name, value in {"version": VERSION[family], "ftype": 0}.items():
         metadata[f"sam3.{name}"] = Value(5, struct.pack("<i", value))
     for name, value in settings.items():

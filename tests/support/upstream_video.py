@@ -255,9 +255,16 @@ def iou(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
 
 
 def hold(
-    parity: Any, ours: list[sam_rlx.VideoFrame], exact: list[Any], single: list[Any]
+    parity: Any,
+    ours: list[sam_rlx.VideoFrame],
+    exact: list[Any],
+    single: list[Any],
+    more: Sequence[list[Any]] = (),
 ) -> list[sam_rlx.VideoFrame]:
-    """Hold frames of ours to upstream's in float64, as good as upstream's own float32."""
+    """Hold frames of ours to upstream's in float64, as good as upstream's own float32.
+
+    `more` are further runs of it, see `parity.close`.
+    """
     assert [r.frame_index for r in ours] == [r[0] for r in exact]
     for position, (found, right, rough) in enumerate(zip(ours, exact, single, strict=True)):
         assert list(found.masks) == [k for k, score in right[2].items() if score is not None]
@@ -269,7 +276,8 @@ def hold(
             assert abs(expected) > 1e-3, f"{name}: choose another seed"
             assert found.scores[obj] == pytest.approx(expected, abs=1e-3), name
             assert found.logits is not None
-            parity.close(found.logits[obj], right[1][obj], rough[1][obj], name)
+            further = [run[position][1][obj] for run in more]
+            parity.close(found.logits[obj], right[1][obj], rough[1][obj], name, further)
             assert iou(found.masks[obj], right[1][obj] > 0) >= 0.999, name
     return ours
 

@@ -9,6 +9,9 @@ constexpr Sign kSigns[] = {
     {"image_encoder.trunk.pos_embed_window", Dialect::kMeta},
     {"vision_encoder.backbone.pos_embed_window", Dialect::kHuggingFace},
     {"hiera.patch_embed.", Dialect::kSam3Cpp},
+    {"image_encoder.trunk.body.stem.", Dialect::kMeta},
+    {"vision_encoder.backbone.timm_model.stem.", Dialect::kHuggingFace},
+    {"repvit.stem.", Dialect::kSam3Cpp},
 };
 
 constexpr std::string_view kDecoders[] = {"sam_mask_decoder.", "sam_prompt_encoder."};
@@ -19,6 +22,7 @@ constexpr KeyRow kSam2Rows[] = {
     {"vision_encoder.backbone.patch_embed.projection.", "image_encoder.trunk.patch_embed.proj."},
     {"vision_encoder.backbone.blocks.{i}.layer_norm{i}.",
      "image_encoder.trunk.blocks.{i}.norm{i}."},
+    {"vision_encoder.backbone.timm_model.", "image_encoder.trunk.body."},
     {"vision_encoder.backbone.", "image_encoder.trunk."},
     {"vision_encoder.neck.convs.{i}.", "image_encoder.neck.convs.{i}.conv."},
     {"prompt_encoder.shared_embedding.positional_embedding",
@@ -50,6 +54,10 @@ constexpr KeyRow kSam2Rows[] = {
      "memory_attention.layers.{i}.self_attn.out_proj."},
     {"memory_attention.layers.{i}.cross_attn_image.o_proj.",
      "memory_attention.layers.{i}.cross_attn_image.out_proj."},
+    // Written as they are; EdgeTamVideoModel's follow, see kEdgeTamRows.
+    {"memory_attention.layers.{i}.linear{i}.", "memory_attention.layers.{i}.linear{i}."},
+    {"memory_attention.layers.{i}.mlp.up_proj.", "memory_attention.layers.{i}.linear1."},
+    {"memory_attention.layers.{i}.mlp.down_proj.", "memory_attention.layers.{i}.linear2."},
     {"memory_attention.layer_norm.", "memory_attention.norm."},
     {"memory_encoder.mask_downsampler.layers.0.conv.",
      "memory_encoder.mask_downsampler.encoder.0."},
@@ -76,6 +84,36 @@ constexpr KeyRow kSam2Rows[] = {
     {"memory_encoder.memory_fuser.layers.{i}.pointwise_conv{i}.",
      "memory_encoder.fuser.layers.{i}.pwconv{i}."},
     {"memory_encoder.projection.", "memory_encoder.out_proj."},
+    {"spatial_perceiver.latents_1d", "spatial_perceiver.latents"},
+    {"spatial_perceiver.layer_norm.", "spatial_perceiver.norm."},
+    {"spatial_perceiver.layers.{i}.layer_norm_latents.",
+     "spatial_perceiver.layers.{i}.attn.norm_latents."},
+    {"spatial_perceiver.layers.{i}.layer_norm_input.", "spatial_perceiver.layers.{i}.attn.norm_x."},
+    {"spatial_perceiver.layers.{i}.layer_norm_self.",
+     "spatial_perceiver.layers.{i}.self_attn.norm."},
+    {"spatial_perceiver.layers.{i}.cross_attention.o_proj.",
+     "spatial_perceiver.layers.{i}.attn.to_out."},
+    {"spatial_perceiver.layers.{i}.cross_attention.q_proj.",
+     "spatial_perceiver.layers.{i}.attn.to_q."},
+    {"spatial_perceiver.layers.{i}.cross_attention.k_proj.",
+     "spatial_perceiver.layers.{i}.attn.to_k."},
+    {"spatial_perceiver.layers.{i}.cross_attention.v_proj.",
+     "spatial_perceiver.layers.{i}.attn.to_v."},
+    {"spatial_perceiver.layers.{i}.self_attention.o_proj.",
+     "spatial_perceiver.layers.{i}.self_attn.to_out."},
+    {"spatial_perceiver.layers.{i}.self_attention.q_proj.",
+     "spatial_perceiver.layers.{i}.self_attn.to_q."},
+    {"spatial_perceiver.layers.{i}.self_attention.k_proj.",
+     "spatial_perceiver.layers.{i}.self_attn.to_k."},
+    {"spatial_perceiver.layers.{i}.self_attention.v_proj.",
+     "spatial_perceiver.layers.{i}.self_attn.to_v."},
+    {"spatial_perceiver.layers.{i}.mlp.layer_norm.", "spatial_perceiver.layers.{i}.ff.0."},
+    {"spatial_perceiver.layers.{i}.mlp.up_proj.", "spatial_perceiver.layers.{i}.ff.1."},
+    {"spatial_perceiver.layers.{i}.mlp.down_proj.", "spatial_perceiver.layers.{i}.ff.3."},
+    {"spatial_perceiver.layers.{i}.self_mlp.layer_norm.",
+     "spatial_perceiver.layers.{i}.self_ff.0."},
+    {"spatial_perceiver.layers.{i}.self_mlp.up_proj.", "spatial_perceiver.layers.{i}.self_ff.1."},
+    {"spatial_perceiver.layers.{i}.self_mlp.down_proj.", "spatial_perceiver.layers.{i}.self_ff.3."},
     {"object_pointer_proj.", "obj_ptr_proj."},
     {"temporal_positional_encoding_projection_layer.", "obj_ptr_tpos_proj."},
     {"occlusion_spatial_embedding_parameter", "no_obj_embed_spatial"},
@@ -85,7 +123,15 @@ constexpr KeyRow kSam2Rows[] = {
     {"no_memory_positional_encoding", "no_mem_pos_enc"},
 };
 
+// Where EdgeTamVideoModel has other names than Sam2VideoModel: from those to its own.
+constexpr KeyRow kEdgeTamRows[] = {
+    {"memory_attention.layers.{i}.linear1.", "memory_attention.layers.{i}.mlp.up_proj."},
+    {"memory_attention.layers.{i}.linear2.", "memory_attention.layers.{i}.mlp.down_proj."},
+};
+
 constexpr KeyRow kSam2Short[] = {
+    {"v.s{i}.d.", "image_encoder.trunk.body.stages_{i}.downsample."},
+    {"v.s{i}.", "image_encoder.trunk.body.stages_{i}."},
     {"v.", "image_encoder.trunk."},
     {"vn.", "image_encoder.neck.convs."},
     {"p.pe_layer.gauss", "sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"},
@@ -117,7 +163,11 @@ constexpr KeyRow kGgufNames[] = {
     {"image_encoder.trunk.window_spec", "vision.window_sizes"},
     {"image_encoder.trunk.global_att_blocks", "vision.global_blocks"},
     {"image_encoder.trunk.window_pos_embed_bkg_spatial_size", "vision.pos_background"},
+    {"image_encoder.rep_vit.embed_dim", "vision.rep_vit.embedding_lengths"},
+    {"image_encoder.rep_vit.depth", "vision.rep_vit.block_counts"},
     {"heads.memory_bank.num_maskmem", "memory.count"},
+    {"heads.spatial_perceiver.num_latents", "memory.latent_count"},
+    {"heads.spatial_perceiver.num_latents_2d", "memory.local_latent_count"},
 };
 
 // Other spellings of Meta's names. A head of one layer is written without its number. Some programs
@@ -144,11 +194,33 @@ constexpr KeyRow kSpellings[] = {
     {"memory_encoder.fuser.layers.{i}.weight", "memory_encoder.fuser.layers.{i}.gamma"},
 };
 
+// Keys and values of the perceiver's attentions are one tensor of Meta's.
+std::vector<StateDict::Join> perceiver_joins(const StateDict& state_dict, std::string_view part) {
+  std::vector<StateDict::Join> joins;
+  for (const TensorEntry& entry : state_dict.tensors()) {
+    if (!entry.name.starts_with("spatial_perceiver.") || !entry.name.ends_with(part)) continue;
+    const std::string base = entry.name.substr(0, entry.name.size() - part.size());
+    joins.push_back({{base + "to_k.weight", base + "to_v.weight"}, base + "to_kv.weight"});
+  }
+  return joins;
+}
+
+void join_perceiver(StateDict& state_dict) {
+  state_dict.join(perceiver_joins(state_dict, "to_k.weight"));
+}
+
+void split_perceiver(StateDict& state_dict) {
+  for (const StateDict::Join& join : perceiver_joins(state_dict, "to_kv.weight")) {
+    state_dict.split(join.name, join.names);
+  }
+}
+
 void to_meta(StateDict& state_dict, Dialect dialect) {
   if (dialect == Dialect::kSam3Cpp) return sam2_from_sam3cpp(state_dict);
   if (dialect == Dialect::kHuggingFace) {
     rename_from_hugging_face(state_dict, kSam2Rows);
     split_points(state_dict, "sam_prompt_encoder.");
+    join_perceiver(state_dict);
   }
   respell(state_dict, kSpellings);
 }
@@ -199,8 +271,12 @@ const Family& sam2_family() {
             return sam2_folder_config(wanted);
           },
       .to_hugging_face =
-          [](StateDict& state_dict, const NetworkConfig& /*config*/) {
+          [](StateDict& state_dict, const NetworkConfig& config) {
+            split_perceiver(state_dict);
             rename_to_hugging_face(state_dict, kSam2Rows);
+            if (std::get<sam2::Sam2Config>(config).image_encoder.rep_vit) {
+              respell(state_dict, kEdgeTamRows);
+            }
             join_points(state_dict, "prompt_encoder.");
           },
       .info_of = info_of,

@@ -64,6 +64,23 @@ void decoder_settings(Io& folder, const sam2::HeadsConfig& heads) {
   folder.require_epsilon(p + "layer_norm_eps", 1e-6);
 }
 
+// EdgeTAM's.
+template <class Io>
+void perceiver_settings(Io& folder, const sam2::SpatialPerceiverConfig& perceiver) {
+  const std::string p = folder.kind().heads + std::string("perceiver_resampler_");
+  const std::string_view name = "spatial_perceiver";
+  const std::int64_t side = perceiver.windows();
+  folder.expect(p + "num_latents", perceiver.num_latents, "spatial_perceiver.latents");
+  folder.expect(p + "num_latents_2d", perceiver.num_latents_2d, "spatial_perceiver.latents_2d");
+  folder.expect(p + "hidden_size", perceiver.dim, name);
+  folder.expect(p + "mlp_intermediate_size", perceiver.ff_mult * perceiver.dim, name);
+  folder.expect(p + "num_layers", perceiver.depth, name);
+  folder.require(p + "num_attention_heads", 1);
+  folder.require(p + "attention_head_dim", perceiver.dim);
+  folder.require(folder.kind().heads + std::string("memory_attention_rope_k_sizes"),
+                 std::array{side, side});
+}
+
 template <class Io>
 void memory_settings(Io& folder, const sam2::HeadsConfig& heads) {
   const std::string h = folder.kind().heads;
@@ -72,8 +89,9 @@ void memory_settings(Io& folder, const sam2::HeadsConfig& heads) {
   folder.expect(h + "num_maskmem", heads.memory_bank.num_maskmem, "maskmem_tpos_enc");
   folder.expect(h + "memory_encoder_output_channels", heads.mem_dim(), "maskmem_tpos_enc");
   folder.expect(h + "memory_attention_num_layers", heads.memory_attention.num_layers, layers);
-  folder.expect(h + "memory_attention_feed_forward_hidden_size",
-                heads.memory_attention.dim_feedforward, layers);
+  const std::string mlp = h + (heads.spatial_perceiver ? "memory_attention_mlp_"
+                                                       : "memory_attention_feed_forward_");
+  folder.expect(mlp + "hidden_size", heads.memory_attention.dim_feedforward, layers);
   folder.expect(h + "memory_fuser_num_layers", heads.memory_encoder.fuser_layers, encoder);
   folder.expect(h + "enable_occlusion_spatial_embedding", heads.base.no_obj_embed_spatial,
                 "no_obj_embed_spatial");
@@ -86,7 +104,7 @@ void memory_settings(Io& folder, const sam2::HeadsConfig& heads) {
   folder.require(h + "memory_fuser_intermediate_dim", 4 * width);
   folder.require(h + "memory_attention_num_attention_heads", 1);
   folder.require(h + "memory_attention_downsample_rate", 1);
-  folder.require(h + "memory_attention_feed_forward_hidden_act", "relu");
+  folder.require(mlp + "hidden_act", "relu");
   folder.require(h + "mask_downsampler_kernel_size", 3);
   folder.require(h + "mask_downsampler_stride", 2);
   folder.require(h + "mask_downsampler_padding", 1);
@@ -96,6 +114,7 @@ void memory_settings(Io& folder, const sam2::HeadsConfig& heads) {
   folder.require(h + "memory_fuser_padding", 3);
   folder.require(h + "memory_fuser_hidden_act", "gelu");
   folder.require(h + "multimask_output_in_sam", true);
+  if (heads.spatial_perceiver) perceiver_settings(folder, *heads.spatial_perceiver);
 }
 
 template <class Io>
@@ -145,6 +164,21 @@ void read_decoder(const StateDict& state_dict, const HeadsNames& names,
   decoder.iou_head_hidden_dim = size_of(required_tensor(state_dict, iou + "0.weight", 2), 0);
 }
 
+// EdgeTAM's, if it is there.
+void read_perceiver(const StateDict& state_dict, sam2::HeadsConfig& heads) {
+  const std::string name = "spatial_perceiver.", layers = name + "layers.";
+  if (!state_dict.contains(name + "latents")) return;
+  const TensorEntry& latents = required_tensor(state_dict, name + "latents", 2);
+  sam2::SpatialPerceiverConfig& perceiver = heads.spatial_perceiver.emplace();
+  perceiver.dim = size_of(latents, 1);
+  perceiver.num_latents = size_of(latents, 0);
+  perceiver.num_latents_2d = size_of(required_tensor(state_dict, name + "latents_2d", 2), 0);
+  perceiver.depth = count_of(state_dict, layers, ".ff.1.weight");
+  perceiver.ff_mult =
+      size_of(required_tensor(state_dict, layers + "0.ff.1.weight", 2), 0) / perceiver.dim;
+  heads.memory_attention.key_size = perceiver.windows();
+}
+
 void read_memory(const StateDict& state_dict, const HeadsNames& names, sam2::HeadsConfig& heads) {
   const TensorEntry& times = required_tensor(state_dict, names.prefix + "maskmem_tpos_enc", 4);
   heads.memory_bank.num_maskmem = size_of(times, 0);
@@ -161,6 +195,7 @@ void read_memory(const StateDict& state_dict, const HeadsNames& names, sam2::Hea
   attention.num_layers = count_of(state_dict, layers, ".norm1.weight");
   attention.dim_feedforward =
       size_of(required_tensor(state_dict, layers + "0.linear1.weight", 2), 0);
+  read_perceiver(state_dict, heads);
 }
 
 }  // namespace
@@ -210,7 +245,8 @@ void write_heads_settings(FolderWriter& folder, sam2::HeadsConfig heads) {
 
 void check_released_heads(const sam2::HeadsConfig& heads, const HeadsNames& names,
                           const std::string& source) {
-  const sam2::HeadsConfig known;
+  sam2::HeadsConfig known;
+  if (heads.spatial_perceiver) known.memory_attention.num_layers = 2;
   if (heads.hidden_dim() != known.hidden_dim()) return;
   const auto check = [&](const std::string& part, std::int64_t expected, std::int64_t found) {
     if (expected == found) return;
@@ -232,8 +268,13 @@ void check_released_heads(const sam2::HeadsConfig& heads, const HeadsNames& name
 bool heads_fit(const sam2::HeadsConfig& heads, std::int64_t channels) {
   const sam::TwoWayTransformerConfig& t = heads.mask_decoder.transformer;
   const std::int64_t inner = t.embedding_dim / t.attention_downsample_rate;
+  const auto& perceiver = heads.spatial_perceiver;
+  const bool perceiver_fits =
+      !perceiver || (perceiver->dim == heads.mem_dim() &&
+                     perceiver->windows() * perceiver->windows() == perceiver->num_latents_2d);
   const bool memory_fits =
-      !heads.memory || (t.embedding_dim % heads.mem_dim() == 0 && heads.mem_dim() % 4 == 0);
+      !heads.memory || (t.embedding_dim % heads.mem_dim() == 0 && heads.mem_dim() % 4 == 0 &&
+                        perceiver_fits);
   return t.embedding_dim == channels && t.embedding_dim % 8 == 0 && inner % t.num_heads == 0 &&
          t.embedding_dim % t.num_heads == 0 && heads.base.mask_in_chans % 4 == 0 && memory_fits;
 }

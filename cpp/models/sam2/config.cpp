@@ -20,11 +20,20 @@ SizedRelease<ImageEncoderConfig> hiera(std::string_view variant, std::string_vie
        .license = "Apache-2.0",
        .files = {{"2.0", "sam2" + ending, bytes}, {"2.1", "sam2.1" + ending, bytes_of_2_1}}},
       {.trunk = trunk, .neck = {}}};
-  for (std::int64_t i = 0; i < trunk.num_stages(); ++i) {
-    release.sizes.neck.backbone_channel_list[static_cast<std::size_t>(i)] =
-        trunk.stage_width(trunk.num_stages() - 1 - i);
-  }
+  release.sizes.neck.backbone_channel_list = release.sizes.channel_list();
   return release;
+}
+
+// The bytes are those of its 982 tensors as PyTorch writes them.
+SizedRelease<ImageEncoderConfig> edge_tam() {
+  return {{.variant = "edgetam",
+           .name = "edgetam",
+           .source = "https://github.com/facebookresearch/EdgeTAM",
+           .license = "Apache-2.0",
+           .files = {{"1.0", "edgetam.pt", 56'106'451}}},
+          {.trunk = {},
+           .rep_vit = RepVitConfig(),
+           .neck = {.backbone_channel_list = {384, 192, 96, 48}}}};
 }
 
 }  // namespace
@@ -73,6 +82,16 @@ std::vector<MultiScaleBlockConfig> HieraConfig::blocks() const {
   return result;
 }
 
+std::int64_t RepVitConfig::squeezed(std::int64_t channels) {
+  return std::max<std::int64_t>((channels + 16) / 32 * 8, 8);
+}
+
+std::vector<std::int64_t> ImageEncoderConfig::channel_list() const {
+  std::vector<std::int64_t> channels;
+  for (std::int64_t i = num_stages() - 1; i >= 0; --i) channels.push_back(stage_width(i));
+  return channels;
+}
+
 bool FpnNeckConfig::top_down(std::int64_t level) const {
   return std::find(fpn_top_down_levels.begin(), fpn_top_down_levels.end(), level) !=
          fpn_top_down_levels.end();
@@ -80,6 +99,7 @@ bool FpnNeckConfig::top_down(std::int64_t level) const {
 
 std::span<const SizedRelease<ImageEncoderConfig>> releases() {
   static const std::array kReleases{
+      edge_tam(),
       hiera("hiera_t", "tiny", 155'906'050, 156'008'466, {}),
       hiera("hiera_s", "small", 184'309'650, 184'416'285,
             {.stages = {1, 2, 11, 2}, .global_att_blocks = {7, 10, 13}}),
@@ -99,17 +119,48 @@ std::span<const SizedRelease<ImageEncoderConfig>> releases() {
   return kReleases;
 }
 
+// ---------------------------------------------------------------- memory
+
+std::int64_t SpatialPerceiverConfig::windows() const {
+  std::int64_t side = 1;
+  while ((side + 1) * (side + 1) <= num_latents_2d) ++side;
+  return side;
+}
+
 // ---------------------------------------------------------------- the whole
 
 void Sam2Config::set_image_size(std::int64_t size) {
-  const std::int64_t step = image_encoder.trunk.image_size_step();
+  std::int64_t step = image_encoder.image_size_step();
+  if (heads.spatial_perceiver) {
+    step = std::lcm(step, heads.base.backbone_stride * heads.spatial_perceiver->windows());
+  }
   if (size < step || size % step != 0 || size > 4096) {
     fail("image_size", "a multiple of " + std::to_string(step) + " up to 4096",
          std::to_string(size));
   }
-  image_encoder.trunk.image_size = size;
+  image_encoder.set_image_size(size);
   heads.base.image_size = size;
   heads.memory_attention.feat_size = heads.base.grid();
+}
+
+std::vector<std::string_view> Sam2Config::ignored_keys() const {
+  if (!image_encoder.rep_vit) return {};
+  // Counters of training.
+  return {
+      "image_encoder.trunk.body.stem.conv{i}.bn.num_batches_tracked",
+      "image_encoder.trunk.body.stages_{i}.blocks.{i}.token_mixer.conv.bn.num_batches_tracked",
+      "image_encoder.trunk.body.stages_{i}.blocks.{i}.token_mixer.conv1.bn.num_batches_tracked",
+      "image_encoder.trunk.body.stages_{i}.blocks.{i}.channel_mixer.conv{i}.bn.num_batches_tracked",
+      "image_encoder.trunk.body.stages_{i}.downsample.pre_block.token_mixer.conv.bn."
+      "num_batches_tracked",
+      "image_encoder.trunk.body.stages_{i}.downsample.pre_block.token_mixer.conv1.bn."
+      "num_batches_tracked",
+      "image_encoder.trunk.body.stages_{i}.downsample.pre_block.channel_mixer.conv{i}.bn."
+      "num_batches_tracked",
+      "image_encoder.trunk.body.stages_{i}.downsample.spatial_downsample.bn.num_batches_tracked",
+      "image_encoder.trunk.body.stages_{i}.downsample.channel_downsample.bn.num_batches_tracked",
+      "image_encoder.trunk.body.stages_{i}.downsample.ffn.conv{i}.bn.num_batches_tracked",
+  };
 }
 
 // Nearly all of the work is there; prompts, mask decoder and what makes a memory stay exact. So do
@@ -117,8 +168,9 @@ void Sam2Config::set_image_size(std::int64_t size) {
 // to the next: all that follows is added to what they give. With the projections masks of
 // sam2-nano's clicks fall below a mean IoU of 0.98 with float32's, with the block close to it.
 LayerSet Sam2Config::reduced_layers(WeightFormat) {
-  static constexpr std::string_view kLayers[]{"image_encoder.trunk.blocks",
-                                              "memory_attention.layers"};
+  static constexpr std::string_view kLayers[]{
+      "image_encoder.trunk.blocks", "image_encoder.trunk.body.*.blocks.*.channel_mixer",
+      "memory_attention.layers"};
   static constexpr std::string_view kExact[]{"image_encoder.trunk.blocks.0",
                                              "image_encoder.trunk.blocks.*.proj"};
   return {.within = kLayers, .except = kExact};

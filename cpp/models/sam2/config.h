@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +71,38 @@ struct HieraConfig {
   bool operator==(const HieraConfig&) const = default;
 };
 
+// A trunk of convolutions. Upstream: timm/models/repvit.py, RepVit, as EdgeTAM has it.
+struct RepVitConfig {
+  std::int64_t image_size = 1024;  // side of the input
+  std::int64_t in_chans = 3;
+  std::vector<std::int64_t> embed_dim{48, 96, 192, 384}, depth{2, 2, 14, 2};  // one a stage
+  std::int64_t mlp_ratio = 2;
+  bool fused = false;  // batch norms are a part of the convolutions already
+
+  template <class V>
+  void fields(V& v) {
+    v("image_size", image_size, 1, 4096, kHasDefault);
+    v("in_chans", in_chans, 1, kMaxConfigSize, kHasDefault);
+    v("embed_dim", embed_dim, 1, kMaxConfigSize);
+    v("depth", depth, 1, 1024);
+    v("mlp_ratio", mlp_ratio, 1, 1024);
+    v("fused", fused);
+  }
+
+  static constexpr std::int64_t kStemStride = 4;
+  // Channels of the gate in a block of so many: a quarter, to the nearest multiple of 8, but not 0.
+  static std::int64_t squeezed(std::int64_t channels);
+
+  std::int64_t num_stages() const { return static_cast<std::int64_t>(embed_dim.size()); }
+  std::int64_t stage_grid(std::int64_t stage) const { return image_size / kStemStride >> stage; }
+  std::int64_t stage_width(std::int64_t stage) const {
+    return embed_dim[static_cast<std::size_t>(stage)];
+  }
+  std::int64_t image_size_step() const { return kStemStride << (num_stages() - 1); }
+
+  bool operator==(const RepVitConfig&) const = default;
+};
+
 // Upstream: sam2/modeling/backbones/image_encoder.py, FpnNeck, with 1x1 convolutions, nearest
 // upsampling and sums, as in every release.
 struct FpnNeckConfig {
@@ -92,20 +125,40 @@ struct FpnNeckConfig {
 // Upstream: sam2/modeling/backbones/image_encoder.py, ImageEncoder.
 struct ImageEncoderConfig {
   HieraConfig trunk;
+  std::optional<RepVitConfig> rep_vit = {};  // instead
   FpnNeckConfig neck;
   std::int64_t scalp = 1;  // coarsest levels that are computed and left out
 
   template <class V>
   void fields(V& v) {
-    v("trunk", trunk);
+    v("rep_vit", rep_vit);
+    if (!rep_vit) v("trunk", trunk);
     v("neck", neck);
     v("scalp", scalp, 0, 7, kHasDefault);
   }
 
-  std::int64_t num_levels() const { return trunk.num_stages() - scalp; }
+  // Of the trunk that there is.
+  std::int64_t image_size() const { return rep_vit ? rep_vit->image_size : trunk.image_size; }
+  std::int64_t num_stages() const { return rep_vit ? rep_vit->num_stages() : trunk.num_stages(); }
+  std::int64_t stage_grid(std::int64_t stage) const {
+    return rep_vit ? rep_vit->stage_grid(stage) : trunk.stage_grid(stage);
+  }
+  std::int64_t stage_width(std::int64_t stage) const {
+    return rep_vit ? rep_vit->stage_width(stage) : trunk.stage_width(stage);
+  }
+  std::int64_t image_size_step() const {
+    return rep_vit ? rep_vit->image_size_step() : trunk.image_size_step();
+  }
+  void set_image_size(std::int64_t size) {
+    (rep_vit ? rep_vit->image_size : trunk.image_size) = size;
+  }
+
+  std::int64_t num_levels() const { return num_stages() - scalp; }
+  // The neck's channels, coarsest first: those of the trunk.
+  std::vector<std::int64_t> channel_list() const;
 };
 
-// SAM 2.0 and 2.1 share the sizes. Upstream: sam2/configs.
+// SAM 2.0 and 2.1 share the sizes. Upstream: sam2/configs, and EdgeTAM's.
 std::span<const SizedRelease<ImageEncoderConfig>> releases();
 
 // ---------------------------------------------------------------- decoder and memory
@@ -162,6 +215,9 @@ struct MemoryAttentionConfig {
   std::int64_t dim_feedforward = 2048;
   std::int64_t num_layers = 4;
   std::int64_t feat_size = 64;  // side of the map, and of each map in memory
+  // Side of each map in memory where that is another one: EdgeTAM's, see SpatialPerceiverConfig.
+  // What stands in a memory before its map has no position. 0: feat_size.
+  std::int64_t key_size = 0;
   double rope_theta = 10000.0;
 
   template <class V>
@@ -171,8 +227,33 @@ struct MemoryAttentionConfig {
     v("dim_feedforward", dim_feedforward, 1, kMaxConfigSize);
     v("num_layers", num_layers, 1, 64);
     v("feat_size", feat_size, 1, kMaxConfigSize);
+    v("key_size", key_size, 0, kMaxConfigSize, kHasDefault);
     v("rope_theta", rope_theta, 1, 1e9, kSetting);
   }
+
+  std::int64_t key_side() const { return key_size > 0 ? key_size : feat_size; }
+};
+
+// Upstream: sam2/modeling/perceiver.py of EdgeTAM, PerceiverResampler, with one head, encodings at
+// keys and values, and self-attention.
+struct SpatialPerceiverConfig {
+  std::int64_t dim = 64;  // of the memory
+  std::int64_t depth = 2;
+  std::int64_t num_latents = 256;     // that read the whole map
+  std::int64_t num_latents_2d = 256;  // that read a window each: a square number
+  std::int64_t ff_mult = 4;
+
+  template <class V>
+  void fields(V& v) {
+    v("dim", dim, 1, kMaxConfigSize);
+    v("depth", depth, 1, 64);
+    v("num_latents", num_latents, 1, 4096);
+    v("num_latents_2d", num_latents_2d, 1, 4096);
+    v("ff_mult", ff_mult, 1, 64);
+  }
+
+  std::int64_t num_tokens() const { return num_latents + num_latents_2d; }
+  std::int64_t windows() const;  // on a side of the map
 };
 
 // Which frames of a video are attended to. Upstream: sam2/modeling/sam2_base.py, SAM2Base.
@@ -239,6 +320,7 @@ struct HeadsConfig {
   MaskDecoderConfig mask_decoder;
   MemoryEncoderConfig memory_encoder;
   MemoryAttentionConfig memory_attention;
+  std::optional<SpatialPerceiverConfig> spatial_perceiver = {};  // EdgeTAM: makes memories shorter
 
   template <class V>
   void fields(V& v) {
@@ -248,6 +330,7 @@ struct HeadsConfig {
     v("mask_decoder", mask_decoder);
     v("memory_encoder", memory_encoder);
     v("memory_attention", memory_attention);
+    v("spatial_perceiver", spatial_perceiver);
   }
 
   std::int64_t hidden_dim() const { return mask_decoder.transformer.embedding_dim; }
@@ -257,8 +340,8 @@ struct HeadsConfig {
 // ---------------------------------------------------------------- the whole
 
 struct Sam2Config {
-  std::string variant;  // hiera_t, ..., or custom
-  std::string version;  // "2.0" or "2.1"
+  std::string variant;  // hiera_t, ..., edgetam or custom
+  std::string version;  // "2.0" or "2.1"; EdgeTAM: "1.0"
   ImageEncoderConfig image_encoder;
   HeadsConfig heads;
   std::array<float, 3> pixel_mean{0.485F, 0.456F, 0.406F};  // of values 0 to 1
@@ -277,7 +360,7 @@ struct Sam2Config {
   void set_image_size(std::int64_t size);
 
   // Patterns of names that checkpoints have and the network has not.
-  static std::vector<std::string_view> ignored_keys() { return {}; }
+  std::vector<std::string_view> ignored_keys() const;
 
   // Layers that another precision than float32 holds in its format.
   static LayerSet reduced_layers(WeightFormat format);

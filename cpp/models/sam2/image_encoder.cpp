@@ -3,12 +3,20 @@
 #include "layers/position_encoding.h"
 
 namespace sam_rlx::sam2 {
+namespace {
+
+Trunk trunk_of(const ImageEncoderConfig& sizes) {
+  if (sizes.rep_vit) return RepVit(*sizes.rep_vit);
+  return Hiera(sizes.trunk);
+}
+
+}  // namespace
 
 ImageEncoder::ImageEncoder(const ImageEncoderConfig& sizes)
-    : config(sizes), trunk(sizes.trunk), neck(sizes.neck) {}
+    : config(sizes), trunk(trunk_of(sizes)), neck(sizes.neck) {}
 
 void ImageEncoder::visit(ParamVisitor& v) {
-  v("trunk", trunk);
+  std::visit([&](auto& network) { v("trunk", network); }, trunk);
   v("neck", neck);
 }
 
@@ -19,7 +27,7 @@ void ImageEncoder::fold() {
 
 std::vector<View> ImageEncoder::forward(Context& ctx, ConstView image) const {
   const auto map_of = [&](std::int64_t level) {
-    const std::int64_t side = config.trunk.stage_grid(level);
+    const std::int64_t side = config.stage_grid(level);
     return ctx.workspace.floats({1, side, side, neck.out_channels(level)});
   };
   std::vector<View> features;
@@ -31,7 +39,9 @@ std::vector<View> ImageEncoder::forward(Context& ctx, ConstView image) const {
   for (std::int64_t i = config.num_levels(); i < neck.num_levels(); ++i) {
     maps.push_back(map_of(i));
   }
-  neck.forward(ctx, trunk.forward(ctx, image), maps);
+  const std::vector<View> stages =
+      std::visit([&](const auto& network) { return network.forward(ctx, image); }, trunk);
+  neck.forward(ctx, stages, maps);
   return features;
 }
 

@@ -1,18 +1,22 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "models/sam2/fpn_neck.h"
 #include "models/sam2/hiera.h"
+#include "models/sam2/rep_vit.h"
 
 namespace sam_rlx::sam2 {
+
+using Trunk = std::variant<Hiera, RepVit>;
 
 // Upstream: sam2/modeling/backbones/image_encoder.py, ImageEncoder.
 struct ImageEncoder {
   ImageEncoderConfig config;
 
-  Hiera trunk;
+  Trunk trunk;
   FpnNeck neck;
   // Encoding of the positions of the coarsest map that is kept, (g, g, d_model). Those of the finer
   // maps have no use.
@@ -25,7 +29,7 @@ struct ImageEncoder {
   void fold();
 
   // Side of the coarsest map that is kept.
-  std::int64_t grid() const { return config.trunk.stage_grid(config.num_levels() - 1); }
+  std::int64_t grid() const { return config.stage_grid(config.num_levels() - 1); }
 
   // Normalized image (1, S, S, 3) -> upstream's backbone_fpn, finest first: maps
   // (1, g, g, neck.out_channels(level)) in the scope of the caller.

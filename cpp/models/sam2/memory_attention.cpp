@@ -1,5 +1,7 @@
 #include "models/sam2/memory_attention.h"
 
+#include <algorithm>
+
 #include "layers/mlp.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
@@ -15,14 +17,16 @@ constexpr std::size_t kManyMaps = 2;
 
 // ---------------------------------------------------------------- RoPEAttention
 
-RoPEAttention::RoPEAttention(const MemoryAttentionConfig& config, std::int64_t kv_dim)
+RoPEAttention::RoPEAttention(const MemoryAttentionConfig& config, std::int64_t kv_dim,
+                             std::int64_t key_side)
     : dim(config.d_model),
       kv_in_dim(kv_dim),
       q_proj(dim, dim),
       k_proj(kv_dim, dim),
       v_proj(kv_dim, dim),
       out_proj(dim, dim),
-      rope(config.feat_size, dim, config.rope_theta) {}
+      rope(config.feat_size, dim, config.rope_theta),
+      key_rope(key_side, dim, config.rope_theta) {}
 
 // fold() computes with the weights, so all of them are floats, whatever the file holds.
 void RoPEAttention::visit(ParamVisitor& v) {
@@ -38,6 +42,7 @@ void RoPEAttention::visit(ParamVisitor& v) {
 
 void RoPEAttention::fold() {
   rope.build();
+  key_rope.build();
   for (Linear* const linear : {&q_proj, &k_proj}) linear->reorder_rows(rope.row_order(dim, dim));
   v_proj.absorb(out_proj);
 }
@@ -45,7 +50,7 @@ void RoPEAttention::fold() {
 void RoPEAttention::pack(const KernelTable& kernels) {
   if (kv_in_dim < dim) {
     position_projection =
-        pack_position_projection(kernels, k_proj.weight, k_proj.bias, rope.centered());
+        pack_position_projection(kernels, k_proj.weight, k_proj.bias, key_rope.centered());
   }
   for (Linear* const linear : {&q_proj, &k_proj, &v_proj}) {
     linear->weight_format = weight_format;
@@ -79,7 +84,7 @@ void RoPEAttention::attend_to_parts(Context& ctx, ConstView q, std::span<const K
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const KeyPart& part = parts[i];
     const View key = k_proj.forward(ctx, part.key_input);
-    if (part.rotated) rope.rotate_(ctx, key);
+    if (part.rotated) key_rope.rotate_(ctx, key);
     attended_to[i] = {.key = {key.data, dim},
                       .value = {part.value.data, kv_in_dim},
                       .count = part.key_input.shape[0]};
@@ -97,8 +102,8 @@ void RoPEAttention::attend_to_parts(Context& ctx, ConstView q, std::span<const K
 // ---------------------------------------------------------------- MemoryAttentionLayer
 
 MemoryAttentionLayer::MemoryAttentionLayer(const MemoryAttentionConfig& config)
-    : self_attn(config, config.d_model),
-      cross_attn_image(config, config.kv_in_dim),
+    : self_attn(config, config.d_model, config.feat_size),
+      cross_attn_image(config, config.kv_in_dim, config.key_side()),
       linear1(config.d_model, config.dim_feedforward),
       linear2(config.dim_feedforward, config.d_model),
       norm1(config.d_model, 1e-5F),
@@ -170,20 +175,62 @@ View MemoryAttention::finish(Context& ctx, ConstView shared, const Memory& memor
   return x;
 }
 
+std::int64_t MemoryAttention::tokens_before(const MemoryMap& map) const {
+  const std::int64_t side = config.key_side();
+  return std::max<std::int64_t>(map.features.shape.rows() - side * side, 0);
+}
+
+// Those that stand before the maps, and the pointers.
+MemoryAttention::Tokens MemoryAttention::tokens_of(Context& ctx, const Memory& memory) const {
+  const std::int64_t width = config.kv_in_dim;
+  const std::int64_t pointers = memory.pointers ? memory.pointers.shape[0] : 0;
+  std::int64_t count = pointers;
+  for (const MemoryMap& map : memory.maps) count += tokens_before(map);
+  if (count == pointers) return {memory.pointers, memory.pointer_pos};
+  const View values = ctx.workspace.floats({count, width});
+  const View pos = ctx.workspace.floats({count, width});
+  std::int64_t next = 0;
+  const auto rows = [&](View tokens, std::int64_t number) {
+    return View(tokens.data + next * width, {number, width});
+  };
+  for (const MemoryMap& map : memory.maps) {
+    const std::int64_t number = tokens_before(map);
+    copy_(ctx, rows(values, number), {map.features.data, {number, width}});
+    copy_(ctx, rows(pos, number), {map.pos.data, {number, width}});
+    if (map.tpos && number > 0) add_(ctx, rows(pos, number), map.tpos);
+    next += number;
+  }
+  if (pointers > 0) {
+    copy_(ctx, rows(values, pointers), memory.pointers);
+    const View to = rows(pos, pointers);
+    if (memory.pointer_pos) {
+      copy_(ctx, to, memory.pointer_pos);
+    } else {
+      std::fill_n(to.data, to.numel(), 0.0F);
+    }
+  }
+  return {values, pos};
+}
+
 // What all layers project their keys from: the memory plus its encoding. Values are the memory.
 Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory,
                                    PackedPositions& positions) const {
-  const std::int64_t width = config.kv_in_dim, grid = config.feat_size;
+  const std::int64_t width = config.kv_in_dim;
   const auto room = static_cast<std::int64_t>(memory.maps.size()) + 1;
   auto* const maps = ctx.workspace.array<PositionMap>(room);
   std::size_t count = 0;
   for (const MemoryMap& map : memory.maps) {
     if (map.features.numel() == 0) continue;
-    const Shape shape{map.features.shape.rows(), width};
-    maps[count++] = {map.features.reshape(shape), map.pos.reshape(shape), map.tpos};
+    const std::int64_t before = tokens_before(map);
+    const Shape shape{map.features.shape.rows() - before, width};
+    maps[count++] = {{map.features.data + before * width, shape},
+                     {map.pos.data + before * width, shape},
+                     map.tpos};
   }
+  const Tokens tokens = tokens_of(ctx, memory);
   if (count >= kManyMaps && width < config.d_model) {
-    positions = pack_positions(ctx, grid, {maps, count}, memory.pointers, memory.pointer_pos);
+    positions =
+        pack_positions(ctx, config.key_side(), {maps, count}, tokens.values, tokens.pos);
     return {.positions = &positions};
   }
   auto* const parts = ctx.workspace.array<KeyPart>(room);
@@ -192,10 +239,9 @@ Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory,
     if (maps[i].tpos) add_(ctx, key_input, maps[i].tpos);
     parts[i] = {.key_input = key_input, .value = maps[i].features};
   }
-  if (memory.pointers && memory.pointers.numel() > 0) {
-    const ConstView tokens = memory.pointers;
-    const ConstView key_input = memory.pointer_pos ? add(ctx, tokens, memory.pointer_pos) : tokens;
-    parts[count++] = {.key_input = key_input, .value = tokens, .rotated = false};
+  if (tokens.values && tokens.values.numel() > 0) {
+    const ConstView key_input = tokens.pos ? add(ctx, tokens.values, tokens.pos) : tokens.values;
+    parts[count++] = {.key_input = key_input, .value = tokens.values, .rotated = false};
   }
   return {.parts = {parts, count}};
 }

@@ -17,7 +17,7 @@ namespace sam_rlx::sam2 {
 struct KeyPart {
   ConstView key_input;  // (M, kv): what keys are projected from
   ConstView value;      // (M, kv)
-  bool rotated = true;  // keys turn with their position: M is a multiple of the grid's positions
+  bool rotated = true;  // keys turn with their position: M is a multiple of their grid's positions
 };
 
 // What is attended to: parts, or many maps packed together.
@@ -30,17 +30,18 @@ struct Keys {
 // are projected,
 //   W_out (sum p (W_v x + b_v)) + b_out = (W_out W_v) (sum p x) + (W_out b_v + b_out),
 // since sum p = 1: memory is narrower than its projection, and v_proj absorbs out_proj.
-// Upstream: sam2/modeling/sam/transformer.py, RoPEAttention.
+// Upstream: sam2/modeling/sam/transformer.py, RoPEAttention, and EdgeTAM's RoPEAttentionv2, whose
+// keys have a grid of their own.
 struct RoPEAttention {
   std::int64_t dim = 0, kv_in_dim = 0;
   WeightFormat weight_format = WeightFormat::kFloat32;
   Linear q_proj, k_proj, v_proj, out_proj;
-  AxialRope rope;
+  AxialRope rope, key_rope;                // of the queries' grid, and of the keys'
   PositionProjection position_projection;  // of the keys, where memory is narrower than queries
   std::string path;
 
   RoPEAttention() = default;
-  RoPEAttention(const MemoryAttentionConfig& config, std::int64_t kv_dim);
+  RoPEAttention(const MemoryAttentionConfig& config, std::int64_t kv_dim, std::int64_t key_side);
   void visit(ParamVisitor& v);
   void fold();
   void pack(const KernelTable& kernels);
@@ -70,7 +71,9 @@ struct MemoryAttentionLayer {
 
 // A map of the memory bank, read where it lies.
 struct MemoryMap {
-  ConstView features;   // (g * g, kv) or (g, g, kv): maskmem_features
+  // maskmem_features: (g * g, kv) or (g, g, kv), g config.key_side(). Tokens without a position may
+  // stand before the map: (n + g * g, kv).
+  ConstView features;
   ConstView pos;        // as features: encoding of the positions
   ConstView tpos = {};  // (kv,): encoding of the time, or none
 };
@@ -101,6 +104,13 @@ struct MemoryAttention {
   View finish(Context& ctx, ConstView shared, const Memory& memory) const;
 
  private:
+  // Tokens that have no position, and what is added to them for keys, or none.
+  struct Tokens {
+    ConstView values = {}, pos = {};
+  };
+  Tokens tokens_of(Context& ctx, const Memory& memory) const;
+  // Of those in a map that has some before its positions.
+  std::int64_t tokens_before(const MemoryMap& map) const;
   Keys prepare_keys(Context& ctx, const Memory& memory, PackedPositions& positions) const;
 };
 

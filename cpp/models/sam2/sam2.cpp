@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "layers/position_encoding.h"
 #include "ops/elementwise.h"
 #include "ops/resize.h"
 #include "ops/resize_antialias.h"
@@ -39,7 +40,11 @@ Sam2Heads::Sam2Heads(const HeadsConfig& sizes)
       sam_mask_decoder(sizes.mask_decoder),
       obj_ptr_proj(sizes.hidden_dim(), sizes.hidden_dim(), sizes.hidden_dim(),
                    sizes.base.use_mlp_for_obj_ptr_proj ? 3 : 1),
-      obj_ptr_tpos_proj(sizes.hidden_dim(), sizes.mem_dim()) {}
+      obj_ptr_tpos_proj(sizes.hidden_dim(), sizes.mem_dim()) {
+  if (sizes.spatial_perceiver) {
+    spatial_perceiver.emplace(*sizes.spatial_perceiver, sizes.base.grid());
+  }
+}
 
 void Sam2Heads::visit(ParamVisitor& v) {
   const std::int64_t channels = config.hidden_dim(), width = config.mem_dim();
@@ -56,6 +61,7 @@ void Sam2Heads::visit(ParamVisitor& v) {
   v("mask_downsample", mask_downsample);
   v("memory_attention", memory_attention);
   v("memory_encoder", memory_encoder);
+  if (spatial_perceiver) v("spatial_perceiver", *spatial_perceiver);
   v("obj_ptr_proj", obj_ptr_proj);
   if (config.base.add_tpos_enc_to_obj_ptrs) v("obj_ptr_tpos_proj", obj_ptr_tpos_proj);
 }
@@ -198,12 +204,28 @@ View Sam2Heads::scaled_mask(Context& ctx, const NewMemory& in) const {
   return out;
 }
 
+Shape Sam2Heads::memory_shape() const {
+  if (spatial_perceiver) return {spatial_perceiver->config.num_tokens(), config.mem_dim()};
+  return {config.base.grid(), config.base.grid(), config.mem_dim()};
+}
+
+Tensor Sam2Heads::memory_positions() const {
+  if (spatial_perceiver) return spatial_perceiver->positions();
+  const PositionEmbeddingSine encoding{.num_pos_feats = config.mem_dim()};
+  return encoding.dense(config.base.grid(), config.base.grid());
+}
+
 View Sam2Heads::encode_new_memory(Context& ctx, const NewMemory& in) const {
-  const View out = ctx.workspace.floats(in.pix_feat.shape.with_last(config.mem_dim()));
+  const View out = ctx.workspace.floats(memory_shape());
   const Workspace::Scope scratch(ctx.workspace);
-  copy_(ctx, out, memory_encoder.forward(ctx, in.pix_feat, scaled_mask(ctx, in)));
+  const View map = memory_encoder.forward(ctx, in.pix_feat, scaled_mask(ctx, in));
   if (config.base.no_obj_embed_spatial && !(in.object_score_logits > 0.0F)) {
-    add_(ctx, out, no_obj_embed_spatial);
+    add_(ctx, map, no_obj_embed_spatial);
+  }
+  if (spatial_perceiver) {
+    spatial_perceiver->forward(ctx, map, out);
+  } else {
+    copy_(ctx, out, map);
   }
   return out;
 }

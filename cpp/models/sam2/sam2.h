@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -13,6 +14,7 @@
 #include "models/sam2/memory_attention.h"
 #include "models/sam2/memory_bank.h"
 #include "models/sam2/memory_encoder.h"
+#include "models/sam2/spatial_perceiver.h"
 
 namespace sam_rlx::sam2 {
 
@@ -34,7 +36,7 @@ struct SamOutputs {
 
 // An output of an earlier frame: its memory and its pointer, read where they lie.
 struct FrameMemory {
-  ConstView maskmem_features;  // (g, g, mem_dim)
+  ConstView maskmem_features;  // of memory_shape()
   ConstView obj_ptr;           // (C,)
 };
 // (frame, whether its output as a conditioning frame is meant)
@@ -60,6 +62,7 @@ struct Sam2Heads {
   Tensor no_mem_pos_enc;        // (1, 1, C): in every checkpoint, never used
   Tensor no_obj_ptr;            // (1, C)
   Tensor no_obj_embed_spatial;  // (1, mem_dim), 2.1
+  std::optional<SpatialPerceiver> spatial_perceiver;  // EdgeTAM
   sam::PromptEncoder sam_prompt_encoder;
   MaskDecoder sam_mask_decoder;
   MLP obj_ptr_proj;
@@ -93,7 +96,13 @@ struct Sam2Heads {
   SamOutputs use_mask_as_output(Context& ctx, ConstView backbone_features,
                                 const HighResFeatures& high_res, ConstView mask) const;
 
-  // What a frame leaves behind for later ones -> (g, g, mem_dim). pix_feat: plain features; mask:
+  // Of what a frame leaves behind for later ones: a map (g, g, mem_dim), or (tokens, mem_dim) with
+  // a spatial perceiver.
+  Shape memory_shape() const;
+  // Encoding of its positions, of the same shape.
+  Tensor memory_positions() const;
+
+  // What a frame leaves behind for later ones -> memory_shape(). pix_feat: plain features; mask:
   // logits, square, resized to image_size unless they have the side that the memory encoder wants.
   struct NewMemory {
     ConstView pix_feat, mask;
@@ -103,7 +112,7 @@ struct Sam2Heads {
   View encode_new_memory(Context& ctx, const NewMemory& in) const;
 
   // Features of a frame with what came before: `shared` is memory_attention.begin of the frame:
-  // its objects share it. maskmem_pos_enc (g, g, mem_dim): encoding of the positions.
+  // its objects share it. maskmem_pos_enc: memory_positions().
   View prepare_memory_conditioned_features(Context& ctx, ConstView shared,
                                            ConstView maskmem_pos_enc, const MemoryChoice& choice,
                                            const MemoryLookup& lookup) const;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "layers/position_encoding.h"
 #include "masks/overlap.h"
 #include "masks/small_regions.h"
 #include "models/sam3/memory_selection.h"
@@ -34,9 +33,7 @@ ObjectStep::ObjectStep(std::shared_ptr<const Model> model, const VideoOptions& o
   if (num_frames && (*num_frames < 1 || *num_frames > sam2::kMaxFrames)) {
     fail("num_frames", "1 to " + std::to_string(sam2::kMaxFrames), std::to_string(*num_frames));
   }
-  const PositionEmbeddingSine encoding{.num_pos_feats = heads().config.mem_dim()};
-  const std::int64_t g = heads().config.base.grid();
-  maskmem_pos_enc_ = encoding.dense(g, g);
+  maskmem_pos_enc_ = heads().memory_positions();
 }
 
 bool ObjectStep::wants_squares() const {
@@ -191,7 +188,7 @@ FrameOutput ObjectStep::run_tracking(Context& ctx, const Target& target,
 ObjectStep::OutputShapes ObjectStep::output_shapes() const {
   const sam2::HeadsConfig& config = heads().config;
   const std::int64_t g = config.base.grid();
-  return {{g, g, config.mem_dim()}, {config.hidden_dim()}, {4 * g, 4 * g}};
+  return {heads().memory_shape(), {config.hidden_dim()}, {4 * g, 4 * g}};
 }
 
 // ---------------------------------------------------------------- outputs at the size of the video

@@ -88,7 +88,7 @@ class ObjectStep {
   VideoOptions options_;
   std::optional<std::int64_t> num_frames_;
   std::unique_ptr<const ImageFrontEnd> front_end_;
-  Tensor maskmem_pos_enc_;  // (g, g, mem_dim)
+  Tensor maskmem_pos_enc_;  // of a memory
 };
 
 }  // namespace sam_rlx

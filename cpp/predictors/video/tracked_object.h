@@ -49,7 +49,7 @@ class CopyOnWrite {
 
 // What one frame gave for one object. One that was kept never changes: another takes its position.
 struct FrameOutput {
-  SharedTensor maskmem_features = {};  // (g, g, mem_dim); empty: not encoded
+  SharedTensor maskmem_features = {};  // a memory; empty: not encoded
   SharedTensor obj_ptr = {};           // (C,)
   SharedTensor low_res_mask = {};      // (4g, 4g) logits, small holes filled
   float object_score_logits = 0.0F;

@@ -31,7 +31,12 @@ def kind_of(family: str, choice: str) -> Any:
 def reference_of(model: Model, choice: str) -> Any:
     """Return the class for a model: that of its family, or of its trunk."""
     kind = kind_of(model.family, choice)
-    if not model.config.get("image_encoder", {}).get("tiny_vit"):
+    encoder = model.config.get("image_encoder", {})
+    if encoder.get("rep_vit"):
+        if issubclass(kind, transformers_references.TransformersReference):
+            return transformers_references.EdgeTamReference
+        return references.EdgeTamReference
+    if not encoder.get("tiny_vit"):
         return kind
     if choice == "transformers":
         raise UnsupportedError("reference: expected 'meta' for MobileSAM, found 'transformers'")

@@ -15,6 +15,7 @@ from sam_rlx.model import Model
 
 _MAPS = 3  # of features that the decoders of SAM 3 take
 _PROJECTIONS = ("q_proj.", "k_proj.", "v_proj.")
+_PERCEIVER = ("to_k.", "to_v.")  # of EdgeTAM: one tensor of Meta's
 _POINTS = ".point_embed.weight"
 _TABLE = "vision_backbone.trunk.pos_embed"  # of SAM 3: Meta's has a class token in front
 
@@ -31,7 +32,7 @@ def _sam(package: SimpleNamespace, checkpoint: _core.Checkpoint) -> Any:
 
 
 def _sam2(package: SimpleNamespace, checkpoint: _core.Checkpoint) -> Any:
-    """Build `Sam2VideoModel`; its attribute `clicks` is a `Sam2Model` that shares its parts."""
+    """Build `Sam2VideoModel`, or EdgeTAM's; `clicks` is a `Sam2Model` that shares its parts."""
     video = _network(package, checkpoint.folder_config())
     clicks = _network(package, checkpoint.folder_config_of_clicks())
     for part in ("vision_encoder", "prompt_encoder", "mask_decoder", "shared_image_embedding"):
@@ -98,8 +99,8 @@ class Names:
         """Return the module that has the tensors of a layer of Meta's, None where none has."""
         return self._modules.get(path)
 
-    def _source(self, name: str) -> tuple[list[str], int | None]:
-        """Return Meta's tensors of one, and which third of the rows it is where there are three."""
+    def _source(self, name: str) -> tuple[list[str], tuple[int, int] | None]:
+        """Return Meta's tensors of one, and which of how many parts of the rows it is, if any."""
         hub = name.removeprefix("clicks.")
         if hub.startswith("tracker_model.vision_encoder.neck."):
             hub = "tracker_neck." + hub.removeprefix("tracker_model.vision_encoder.neck.")
@@ -112,7 +113,12 @@ class Names:
                 base, found, rest = meta.partition(projection)
                 if found:
                     joined = base if base.endswith("qkv.") else f"{base}in_proj_"
-                    return [joined + rest], part
+                    return [joined + rest], (part, len(_PROJECTIONS))
+        if meta.startswith("spatial_perceiver."):
+            for part, projection in enumerate(_PERCEIVER):
+                base, found, rest = meta.partition(projection)
+                if found:
+                    return [f"{base}to_kv.{rest}"], (part, len(_PERCEIVER))
         return [meta], None
 
     def value(self, name: str) -> NDArray[np.float32] | None:
@@ -125,7 +131,10 @@ class Names:
         value = self._weights[metas[0]]
         if metas[0].endswith(_TABLE):
             value = value[:, -(math.isqrt(value.shape[1]) ** 2) :]
-        return value if part is None else np.split(value, 3)[part]
+        if part is None:
+            return value
+        index, count = part
+        return np.split(value, count)[index]
 
 
 def _under(names: Mapping[str, list[str]]) -> Mapping[str, frozenset[str]]:

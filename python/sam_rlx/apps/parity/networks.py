@@ -1,6 +1,7 @@
 """Meta's networks in the sizes of a model of ours, with its weights."""
 
 import functools
+import math
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -148,13 +149,62 @@ def _heads(base: Config, bank: Config) -> dict[str, Any]:
 def sam2(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
     """Build `SAM2VideoPredictor`, which is the network of the image predictor too."""
     package = packages.sam2()
-    config, torch = model.config, package.torch
-    trunk, neck, base, bank = (config[key] for key in ("trunk", "neck", "base", "memory_bank"))
+    trunk = model.config["trunk"]
     names = ("embed_dim", "num_heads", "stages", "q_pool", "window_spec", "global_att_blocks")
     arguments = {name: trunk[name] for name in (*names, "window_pos_embed_bkg_spatial_size")}
+    attention = _memory_attention(package, model.config["memory_attention"])
+    return package, _sam2(package, package.hiera.Hiera(**arguments), attention, model, weights)
+
+
+def edgetam(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
+    """Build EdgeTAM's `SAM2VideoPredictor`."""
+    package = packages.edgetam()
+    config = model.config
+    sizes, perceiver = config["image_encoder"]["rep_vit"], config["spatial_perceiver"]
+    if sizes["fused"] or perceiver is None:
+        raise UnsupportedError(
+            "the reference edgetam-dimos: expected a checkpoint with batch norms and memory, as "
+            f"Meta's, found {'fused ones' if sizes['fused'] else 'none'}"
+        )
+    trunk = package.torch.nn.Module()
+    trunk.body = package.timm.create_model(
+        "repvit_m1",
+        features_only=True,
+        out_indices=tuple(range(len(sizes["depth"]))),
+        **{name: sizes[name] for name in ("embed_dim", "depth", "mlp_ratio")},
+    )
+    trunk.channel_list = sizes["embed_dim"][::-1]
+    trunk.forward = trunk.body.forward
+    names = ("dim", "depth", "num_latents", "num_latents_2d", "ff_mult")
+    resampler = package.perceiver.PerceiverResampler(
+        **{name: perceiver[name] for name in names},
+        dim_head=perceiver["dim"],
+        heads=1,
+        hidden_dropout_p=0.0,
+        attention_dropout_p=0.0,
+        pos_enc_at_key_value=True,
+        position_encoding=package.positions.PositionEmbeddingSine(num_pos_feats=perceiver["dim"]),
+        use_self_attn=True,
+    )
+    attention = _memory_attention(package, config["memory_attention"])
+    network = _sam2(package, trunk, attention, model, weights, spatial_perceiver=resampler)
+    return package, network
+
+
+def _sam2(
+    package: SimpleNamespace,
+    trunk: Any,
+    attention: Any,
+    model: Model,
+    weights: Weights,
+    **more: Any,
+) -> Any:
+    """Build `SAM2VideoPredictor` of its parts, and `more` arguments."""
+    config, torch = model.config, package.torch
+    neck, base, bank = (config[key] for key in ("neck", "base", "memory_bank"))
     sine = package.positions.PositionEmbeddingSine
     encoder = package.image_encoder.ImageEncoder(
-        trunk=package.hiera.Hiera(**arguments),
+        trunk=trunk,
         neck=package.image_encoder.FpnNeck(
             position_encoding=sine(num_pos_feats=neck["d_model"]),
             fpn_interp_model="nearest",
@@ -165,7 +215,7 @@ def sam2(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
     signed = bank["use_signed_tpos_enc_to_obj_ptrs"]
     network = package.video.SAM2VideoPredictor(
         image_encoder=encoder,
-        memory_attention=_memory_attention(package, config["memory_attention"]),
+        memory_attention=attention,
         memory_encoder=_memory_encoder(package, config),
         image_size=config["image_size"],
         num_maskmem=config["num_maskmem"],
@@ -192,11 +242,12 @@ def sam2(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
         use_mlp_for_obj_ptr_proj=True,
         fill_hole_area=0,
         **_heads(base, bank),
+        **more,
     )
     # SAM2Base fixes sizes of its decoder.
     decoder = config["mask_decoder"]
     network.sam_mask_decoder = _high_resolution_decoder(package.decoder, package, decoder)
-    return package, load_weights(torch, network, weights, model.source)
+    return load_weights(torch, network, weights, model.source)
 
 
 def _high_resolution_decoder(module: Any, package: Any, config: Config) -> Any:
@@ -232,6 +283,19 @@ def _memory_attention(package: Any, config: Config) -> Any:
             kv_in_dim=kv_in_dim,
         )
 
+    def attention_to_memory() -> Any:
+        if not config.get("key_size"):
+            return attention(config["kv_in_dim"], True)
+        return package.transformer.RoPEAttentionv2(  # EdgeTAM's
+            embedding_dim=config["d_model"],
+            num_heads=1,
+            downsample_rate=1,
+            rope_theta=config["rope_theta"],
+            q_sizes=[config["feat_size"], config["feat_size"]],
+            k_sizes=[config["key_size"], config["key_size"]],
+            kv_in_dim=config["kv_in_dim"],
+        )
+
     return package.attention.MemoryAttention(
         d_model=config["d_model"],
         pos_enc_at_input=True,
@@ -245,7 +309,7 @@ def _memory_attention(package: Any, config: Config) -> Any:
             pos_enc_at_cross_attn_keys=True,
             pos_enc_at_cross_attn_queries=False,
             self_attention=attention(config["d_model"], False),
-            cross_attention=attention(config["kv_in_dim"], True),
+            cross_attention=attention_to_memory(),
         ),
     )
 
@@ -273,6 +337,10 @@ def refresh(network: Any, grid: int) -> None:
             child.cache = {}
         elif kind == "RoPEAttention":
             child.freqs_cis = child.compute_cis(end_x=grid, end_y=grid)
+        elif kind == "RoPEAttentionv2":
+            side = math.isqrt(len(child.freqs_cis_k))
+            child.freqs_cis_q = child.compute_cis(end_x=grid, end_y=grid)
+            child.freqs_cis_k = child.compute_cis(end_x=side, end_y=side)
         elif kind == "TransformerDecoder":
             child.coord_cache, child.compilable_cord_cache = {}, None
         elif hasattr(child, "_setup_rope_freqs"):

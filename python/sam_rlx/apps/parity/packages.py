@@ -115,6 +115,12 @@ def sam2() -> SimpleNamespace:
     )
 
 
+def edgetam() -> SimpleNamespace:
+    """Import EdgeTAM, whose package imports as SAM 2's does: the same modules, and its own."""
+    own = _import("edgetam-dimos", {"perceiver": "sam2.modeling.perceiver", "timm": "timm"})
+    return SimpleNamespace(**vars(sam2()), perceiver=own.perceiver, timm=own.timm)
+
+
 def sam3() -> SimpleNamespace:
     """Import Meta's SAM 3: the modules that its networks and predictors stand in."""
     import_torch("sam3")
@@ -156,8 +162,9 @@ def transformers() -> SimpleNamespace:
     try:
         # Its classes are imported when they are asked for, with what these need.
         importlib.import_module("transformers.modeling_utils")
-        package.video = importlib.import_module(
-            "transformers.models.sam2_video.modeling_sam2_video"
+        package.video, package.edgetam_video = (
+            importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+            for name in ("sam2_video", "edgetam_video")
         )
     except ImportError as error:
         raise missing("parity", "transformers", error) from error

@@ -183,8 +183,10 @@ class Sam2Reference(Reference):
     stages = ("image", *CLICKS, "everything", "video")
     before: ClassVar = {"image_encoder.trunk.patch_embed": "image_encoder.trunk.blocks.0"}
 
+    build: ClassVar[Callable[..., tuple[Any, Any]]] = staticmethod(networks.sam2)
+
     def __init__(self, model: Model, weights: networks.Weights) -> None:
-        super().__init__(*networks.sam2(model, weights))
+        super().__init__(*self.build(model, weights))
         self.mask_side = model.mask_side
         self._grid = model.config["image_size"] // 16
         self._predictor: Any = None
@@ -215,6 +217,14 @@ class Sam2Reference(Reference):
         self.network.add_new_points_or_box(state, 0, 1, box=middle_box(hw))
         for _, _, logits in self.network.propagate_in_video(state):
             yield logits
+
+
+class EdgeTamReference(Sam2Reference):
+    """edgetam-dimos, which is EdgeTAM's repository."""
+
+    name = "edgetam-dimos"
+    before: ClassVar = {}
+    build = staticmethod(networks.edgetam)
 
 
 class Sam3Reference(Reference):

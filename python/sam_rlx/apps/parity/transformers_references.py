@@ -228,11 +228,16 @@ class Sam2Reference(_HighResolutionReference):
     def _clicks(self) -> Any:
         return self.network.clicks
 
+    @property
+    def _session(self) -> Any:
+        """The class of sessions."""
+        return self.package.video.Sam2VideoInferenceSession
+
     def name_of(self, path: str) -> str:
         """Return the name of a layer in the network. Of the neck's levels the last comes first."""
         begin, _, last = path.rpartition(".")
         if begin == "image_encoder.neck" and last.isdecimal():
-            deepest = len(self._model.config["trunk"]["stages"]) - 1
+            deepest = len(self._model.config["neck"]["backbone_channel_list"]) - 1
             return f"{self._names.module(begin)}.{deepest - int(last)}"
         return super().name_of(path)
 
@@ -250,15 +255,23 @@ class Sam2Reference(_HighResolutionReference):
             for path in sorted(Path(folder).iterdir())
         ]
         video = self._normalized(self._tensor(np.stack(frames)).permute(0, 3, 1, 2) / 255)
-        session = self.package.video.Sam2VideoInferenceSession(
-            video, *self._hw, dtype=torch.get_default_dtype()
-        )
+        session = self._session(video, *self._hw, dtype=torch.get_default_dtype())
         corners = self._scaled(middle_box(self._hw).reshape(2, 2))
         box = {"point_coords": corners[None, None], "point_labels": torch.tensor([[[2, 3]]])}
         session.add_point_inputs(session.obj_id_to_idx(1), 0, box)
         session.obj_with_new_inputs = [1]
         for found in self.network.propagate_in_video_iterator(session, start_frame_idx=0):
             yield self._enlarged(found.pred_masks)
+
+
+class EdgeTamReference(Sam2Reference):
+    """`EdgeTamModel` and `EdgeTamVideoModel`."""
+
+    before: ClassVar = {}
+
+    @property
+    def _session(self) -> Any:
+        return self.package.edgetam_video.EdgeTamVideoInferenceSession
 
 
 class Sam3Reference(_HighResolutionReference):

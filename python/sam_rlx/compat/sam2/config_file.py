@@ -11,9 +11,14 @@ from sam_rlx import _core
 from sam_rlx.compat.sam2.config_values import parse_override, read_yaml
 from sam_rlx.errors import CheckpointError, InvalidArgumentError, UnsupportedError
 
-# sam2.1_hiera_b+ -> hiera_b+, 2.1
+# sam2.1_hiera_b+ -> hiera_b+, 2.1. EdgeTAM's config has the name of the variant.
 _RELEASED = {
-    f"sam{row['version'].removesuffix('.0')}_{row['variant']}": (row["variant"], row["version"])
+    row["variant"]
+    if row["version"] == "1.0"
+    else f"sam{row['version'].removesuffix('.0')}_{row['variant']}": (
+        row["variant"],
+        row["version"],
+    )
     for row in _core.releases()
     if row["family"] == "sam2"
 }
@@ -55,6 +60,10 @@ _TOLD = {
     "memory_attention.layer.dim_feedforward": "memory_attention.dim_feedforward",
     "memory_attention.layer.cross_attention.kv_in_dim": "memory_attention.kv_in_dim",
     "memory_encoder.out_dim": "mem_dim",
+    **{
+        f"spatial_perceiver.{name}": f"spatial_perceiver.{name}"
+        for name in ("depth", "dim", "ff_mult", "num_latents", "num_latents_2d")
+    },
     "memory_encoder.fuser.num_layers": "memory_encoder.fuser_layers",
     "num_maskmem": "num_maskmem",
     "backbone_stride": "base.backbone_stride",
@@ -98,11 +107,18 @@ _ONLY: dict[str, Any] = {
     "memory_encoder.mask_downsampler.stride": 2,
     "memory_encoder.mask_downsampler.padding": 1,
     "memory_encoder.mask_downsampler.total_stride": 16,
+    "image_encoder.trunk.features": ["layer0", "layer1", "layer2", "layer3"],
+    "spatial_perceiver.heads": 1,
+    "spatial_perceiver.concat_kv_latents": False,
+    "spatial_perceiver.pos_enc_at_key_value": True,
+    "spatial_perceiver.use_self_attn": True,
 }
+# Networks of timm that a trunk can be, by their names without what they were trained on.
+_TIMM = {"repvit_m1": {"embed_dim": [48, 96, 192, 384], "depth": [2, 2, 14, 2]}}
 for _attention in ("self_attention", "cross_attention"):
     _ONLY[f"memory_attention.layer.{_attention}.num_heads"] = 1
     _ONLY[f"memory_attention.layer.{_attention}.downsample_rate"] = 1
-for _encoding in ("image_encoder.neck", "memory_encoder"):
+for _encoding in ("image_encoder.neck", "memory_encoder", "spatial_perceiver"):
     _ONLY[f"{_encoding}.position_encoding.normalize"] = True
     _ONLY[f"{_encoding}.position_encoding.scale"] = None
     _ONLY[f"{_encoding}.position_encoding.temperature"] = 10000
@@ -111,7 +127,8 @@ _IGNORED = re.compile(
     r"compile_image_encoder|image_encoder\.trunk\.(drop_path_rate|weights_path)"
     r"|(.*\.)?position_encoding\.(num_pos_feats|warmup_cache|image_size|strides)"
     r"|memory_attention\.(layer\.)?(d_model|dropout)"
-    r"|memory_attention\.layer\.(self|cross)_attention\.(feat_sizes|embedding_dim|dropout)"
+    r"|memory_attention\.layer\.(self|cross)_attention\.(feat_sizes|q_sizes|embedding_dim|dropout)"
+    r"|spatial_perceiver\.(hidden|attention)_dropout_p"
     r"|memory_encoder\.(in_dim|fuser\.(input_projection|layer\.(dim|drop_path"
     r"|layer_scale_init_value)))"
 )
@@ -119,6 +136,7 @@ _TARGETS = {
     "SAM2Base", "SAM2VideoPredictor", "SAM2VideoPredictorVOS", "ImageEncoder", "Hiera", "FpnNeck",
     "PositionEmbeddingSine", "MemoryAttention", "MemoryAttentionLayer", "RoPEAttention",
     "MemoryEncoder", "MaskDownSampler", "Fuser", "CXBlock",
+    "TimmBackbone", "RoPEAttentionv2", "PerceiverResampler",
 }  # fmt: skip
 _PREDICTOR = {
     "fill_hole_area": int,
@@ -207,7 +225,7 @@ class ModelSettings:
         for name, (upstream, expected) in self.told.items():
             found: Any = config
             for part in name.split("."):
-                found = found[part]
+                found = None if found is None else found.get(part)
             if _plain(found) != _plain(expected):
                 raise CheckpointError(
                     f"{where}: expected {upstream} {expected} as in the config, found {found}"
@@ -246,7 +264,7 @@ def read_settings(
     values: dict[str, Any] = {}
     if config_file is not None and Path(name).is_file():
         read = read_yaml(Path(name))
-        has_trunk = any(each.startswith(_TRUNK) for each in read)
+        has_trunk = any(each.startswith(_TRUNK) for each in read) and f"{_TRUNK}name" not in read
         values = _SILENT | (_SILENT_TRUNK if has_trunk else {}) | read
         release = None
     elif config_file is not None and release is None:
@@ -284,6 +302,7 @@ def _sort_out(values: dict[str, Any], release: tuple[str, str] | None) -> ModelS
     theta = values.pop("memory_attention.layer.cross_attention.rope_theta", None)
     if theta is not None and theta != values.get(_ROPE_THETA, theta):
         _refuse("memory_attention.layer.cross_attention.rope_theta", values[_ROPE_THETA], theta)
+    told |= _told_of_edgetam(values)
     for name, value in values.items():
         if name in _SET:
             fields[_SET[name]] = value
@@ -310,6 +329,30 @@ def _sort_out(values: dict[str, Any], release: tuple[str, str] | None) -> ModelS
         told=told,
         predictor=predictor,
     )
+
+
+def _told_of_edgetam(values: dict[str, Any]) -> dict[str, tuple[str, Any]]:
+    """Take what EdgeTAM's config says in its own way."""
+    told: dict[str, tuple[str, Any]] = {}
+    name = f"{_TRUNK}name"
+    trunk = values.pop(name, None)
+    if trunk is not None:
+        sizes = _TIMM.get(str(trunk).partition(".")[0])
+        if sizes is None:
+            _refuse(name, "repvit_m1", trunk)
+        else:
+            told |= {f"image_encoder.rep_vit.{key}": (name, each) for key, each in sizes.items()}
+    name = "memory_attention.layer.cross_attention.k_sizes"
+    sides = values.pop(name, None)
+    if sides is not None:
+        if not (isinstance(sides, list) and len(sides) == 2 and sides[0] == sides[1]):
+            _refuse(name, "two equal sides", sides)
+        told["memory_attention.key_size"] = (name, sides[0])
+    name = "spatial_perceiver.dim_head"
+    width = values.pop(name, None)
+    if width is not None and width != values.get("spatial_perceiver.dim", width):
+        _refuse(name, values["spatial_perceiver.dim"], width)
+    return told
 
 
 def _refuse(name: str, expected: Any, found: Any) -> None:
