@@ -69,8 +69,8 @@ py::dict gguf_description(const NetworkConfig& config, const Family& family) {
   return py::dict("variant"_a = info.variant, "version"_a = info.version,
                   "release"_a = family.release_of(config), "source"_a = release.source,
                   "license"_a = release.license, "license_url"_a = release.license_url,
-                  "resize"_a = family.resize,
-                  "pixel_scale"_a = family.pixel_scale, "values"_a = values);
+                  "resize"_a = family.resize, "pixel_scale"_a = family.pixel_scale,
+                  "values"_a = values);
 }
 
 }  // namespace sam_rlx

@@ -33,7 +33,6 @@ struct FieldWriter {
   }
 };
 
-
 template <class Config>
 py::dict field_values(Config config, FieldFlags but = kNoFlags) {
   FieldWriter writer{.but = but};

@@ -5,7 +5,7 @@
 namespace sam_rlx {
 
 PointPrompt point_prompt(const PointArguments& arguments, const Array<double>& coords,
-                                       const Array<std::int32_t>& labels) {
+                         const Array<std::int32_t>& labels) {
   if (coords.ndim() != 2 || coords.shape(1) != 2) {
     fail("point_coords", "shape (N, 2)", shape_of(coords, "point_coords").str());
   }

@@ -14,6 +14,6 @@ struct PointArguments {
 // A view of coords (N, 2) and labels (N,), without frame and object. Raises InvalidArgument when
 // they are not valid.
 PointPrompt point_prompt(const PointArguments& arguments, const Array<double>& coords,
-                                       const Array<std::int32_t>& labels);
+                         const Array<std::int32_t>& labels);
 
 }  // namespace sam_rlx

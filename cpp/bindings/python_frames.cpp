@@ -11,8 +11,7 @@ std::optional<std::int64_t> PythonFrames::count() const {
   return frames_.attr("count").cast<std::optional<std::int64_t>>();
 }
 
-bool PythonFrames::read(std::int64_t index, std::optional<std::int64_t> side,
-                        const UseFrame& use) {
+bool PythonFrames::read(std::int64_t index, std::optional<std::int64_t> side, const UseFrame& use) {
   // What Python gave: dropped with the GIL, used without it.
   struct Frame {
     std::optional<ImageArray> pixels = {};

@@ -49,12 +49,11 @@ struct RawArrays {
 };
 
 FoundArrays to_arrays(ConceptFindings&& found) {
-  FoundArrays out{
-      .queries = py::array_t<std::int64_t>(static_cast<py::ssize_t>(found.queries.size()),
-                                           found.queries.data()),
-      .scores = to_numpy(std::move(found.scores)),
-      .boxes = to_numpy(std::move(found.boxes)),
-      .low_res_masks = to_numpy(std::move(found.low_res))};
+  FoundArrays out{.queries = py::array_t<std::int64_t>(
+                      static_cast<py::ssize_t>(found.queries.size()), found.queries.data()),
+                  .scores = to_numpy(std::move(found.scores)),
+                  .boxes = to_numpy(std::move(found.boxes)),
+                  .low_res_masks = to_numpy(std::move(found.low_res))};
   if (found.raw) {
     RawDetections& raw = *found.raw;
     out.raw = py::cast(RawArrays{.pred_logits = to_numpy(std::move(raw.logits)),

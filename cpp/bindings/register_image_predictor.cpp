@@ -242,8 +242,9 @@ void register_image_predictor(py::module_& m) {
           },
           py::arg("point_coords"), py::arg("point_labels"), py::arg("boxes"), py::arg("mask_input"),
           py::arg("multimask_output"), py::arg("return_logits"), py::kw_only(),
-          py::arg("as_upstream") = false, py::arg("model_frame") = false, py::arg("max_hole_area") = 0.0,
-          py::arg("max_sprinkle_area") = 0.0, py::arg("mask_threshold") = py::none());
+          py::arg("as_upstream") = false, py::arg("model_frame") = false,
+          py::arg("max_hole_area") = 0.0, py::arg("max_sprinkle_area") = 0.0,
+          py::arg("mask_threshold") = py::none());
 }
 
 }  // namespace sam_rlx

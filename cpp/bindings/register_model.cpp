@@ -27,14 +27,11 @@ py::dict report_of(const Model& model) {
                   "merged"_a = r.merged);
 }
 
-std::shared_ptr<const Model> load_model(const std::filesystem::path& path,
-                                        std::optional<std::string> variant,
-                                        std::optional<std::string> precision,
-                                        std::optional<std::string> isa, bool strict,
-                                        std::optional<std::int64_t> image_size,
-                                        std::optional<std::string> key,
-                                        std::optional<std::string> fields,
-                                        std::optional<std::string> lora) {
+std::shared_ptr<const Model> load_model(
+    const std::filesystem::path& path, std::optional<std::string> variant,
+    std::optional<std::string> precision, std::optional<std::string> isa, bool strict,
+    std::optional<std::int64_t> image_size, std::optional<std::string> key,
+    std::optional<std::string> fields, std::optional<std::string> lora) {
   const GilRelease release;
   return Model::load(utf8_of(path),
                      {std::move(variant), std::move(precision), std::move(isa), image_size, strict,
@@ -150,10 +147,9 @@ void register_model(py::module_& m) {
         return choose_checkpoint(names, {.where = where, .argument = argument});
       },
       py::arg("names"), py::arg("where"), py::arg("argument"));
-  m.attr("CHECKPOINT_SUFFIXES") = py::tuple(py::cast(
-      std::vector(std::begin(kCheckpointSuffixes), std::end(kCheckpointSuffixes))));
-  m.attr("ADAPTER_FILES") =
-      py::make_tuple(kAdapterFile, kAdapterWeights[0], kAdapterWeights[1]);
+  m.attr("CHECKPOINT_SUFFIXES") = py::tuple(
+      py::cast(std::vector(std::begin(kCheckpointSuffixes), std::end(kCheckpointSuffixes))));
+  m.attr("ADAPTER_FILES") = py::make_tuple(kAdapterFile, kAdapterWeights[0], kAdapterWeights[1]);
   m.attr("FOLDER_FILES") = py::make_tuple(kConfigFile, kPreprocessorFile, kProcessorFile);
   m.def("build_info", build_info);
   m.def("releases", releases);

@@ -30,13 +30,13 @@ std::vector<Rle> masks_from(const Counts& counts, Pair size) {
 }
 
 py::array_t<std::uint32_t> mask_in_image(const Array<std::uint32_t>& counts, Pair size, Pair corner,
-                                      std::int64_t factor, Pair image) {
+                                         std::int64_t factor, Pair image) {
   const Rle mask = rle_from(counts, size);
   const Rle frame{image.first, image.second, {}};
   if (factor < 1) fail("factor", "at least 1", std::to_string(factor));
-  return counts_array(rle_of(spans_in(mask, {corner.second, corner.first, factor}, frame.height,
-                                      frame.width),
-                             frame.height, frame.width));
+  return counts_array(
+      rle_of(spans_in(mask, {corner.second, corner.first, factor}, frame.height, frame.width),
+             frame.height, frame.width));
 }
 
 // The masks of all tiles; each with its tile, score and label.

@@ -76,9 +76,9 @@ void note_action(NamedSession& names, const std::string& type, std::optional<std
 
 // What one text has done.
 struct TextStatus {
-  MaskletTracker::Seconds seconds;       // of its last frame
-  std::vector<std::int64_t> refined;     // objects that were clicked, by number
-  std::vector<std::int64_t> frames;      // with results
+  MaskletTracker::Seconds seconds;    // of its last frame
+  std::vector<std::int64_t> refined;  // objects that were clicked, by number
+  std::vector<std::int64_t> frames;   // with results
 };
 
 std::vector<TextStatus> texts(NamedSession& names) {

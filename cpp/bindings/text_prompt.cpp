@@ -50,8 +50,8 @@ TextPrompt text_prompt(TextArguments arguments) {
                     .frame = arguments.frame,
                     .anew = arguments.anew};
   for (std::size_t i = 0; i < arguments.texts.size(); ++i) {
-    prompt.texts.push_back({std::move(arguments.texts[i]),
-                            {std::move(arguments.ids.at(i)), arguments.has_text}});
+    prompt.texts.push_back(
+        {std::move(arguments.texts[i]), {std::move(arguments.ids.at(i)), arguments.has_text}});
   }
   if (arguments.boxes && arguments.box_labels) {
     prompt.examples = examples_of(*arguments.boxes, *arguments.box_labels, arguments.fractions);

@@ -67,8 +67,8 @@ std::optional<DType> safetensors_dtype(std::string_view name) noexcept;
 std::optional<DType> torch_storage_dtype(std::string_view global) noexcept;
 std::optional<DType> torch_dtype(std::string_view global) noexcept;
 std::optional<DType> ggml_dtype_of(std::uint32_t number) noexcept;
-int ggml_number(DType dtype) noexcept;          // -1: it has none
-bool in_safetensors(DType dtype) noexcept;      // whether a file of that kind may have it
+int ggml_number(DType dtype) noexcept;      // -1: it has none
+bool in_safetensors(DType dtype) noexcept;  // whether a file of that kind may have it
 // "F64, F32, ... or C64": what each of them reads, for messages.
 std::string safetensors_dtypes();
 std::string torch_dtypes();

@@ -435,8 +435,8 @@ class Machine {
     return id.size() > 1 && id[1]->is(Kind::kGlobal) ? id[1]->text : "an object";
   }
 
-  // Some versions of Python pickle a member of an enumeration as getattr(Class, "NAME"), and a class
-  // within a class as getattr(Outer, "Class"): a global by its path, with the same rule.
+  // Some versions of Python pickle a member of an enumeration as getattr(Class, "NAME"), and a
+  // class within a class as getattr(Outer, "Class"): a global by its path, with the same rule.
   void push_member(const PickleValue& callee, const PickleValue& arguments) {
     const auto& items = arguments.items;
     const bool member = items.size() == 2 && items[0]->is(Kind::kGlobal) &&

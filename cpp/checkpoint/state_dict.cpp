@@ -370,12 +370,11 @@ void verify_checksums(const StateDict& state_dict, int num_threads) {
   if (first == differs.end()) return;
   const auto number = std::count(differs.begin(), differs.end(), 1);
   const auto at = static_cast<std::size_t>(first - differs.begin());
-  fail<CheckpointError>(state_dict.source + ": " + state_dict.checksums[at].what,
-                        "the bytes that its CRC-32 is of",
-                        "others" + (number == 1 ? std::string()
-                                                : ", and in " + std::to_string(number - 1) +
-                                                      " more") +
-                            ": the file is damaged, or was changed after it was written");
+  fail<CheckpointError>(
+      state_dict.source + ": " + state_dict.checksums[at].what, "the bytes that its CRC-32 is of",
+      "others" +
+          (number == 1 ? std::string() : ", and in " + std::to_string(number - 1) + " more") +
+          ": the file is damaged, or was changed after it was written");
 }
 
 void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float* out) {

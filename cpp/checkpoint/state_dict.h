@@ -110,8 +110,8 @@ class StateDict {
   ShortList skipped_{kMaxSkipped};
 };
 
-// Compares the checksums, on so many threads. CheckpointError for bytes that are not those which were
-// written. It reads all of them: not for who wants names alone.
+// Compares the checksums, on so many threads. CheckpointError for bytes that are not those which
+// were written. It reads all of them: not for who wants names alone.
 void verify_checksums(const StateDict& state_dict, int num_threads);
 
 // Writes the tensor as float32, row-major, into out[numel]. Smaller floats, bool and small integers

@@ -147,11 +147,9 @@ void check_view(const TensorEntry& entry, std::int64_t offset, std::int64_t stor
   if (stored > storage_numel) refuse();
   if (numel > storage_numel) {
     if (numel - storage_numel > repeatable) {
-      fail<CheckpointError>(where,
-                            "tensors that repeat at most " + std::to_string(kMaxRepeated) +
-                                " elements in all",
-                            "shape " + dims_text(entry.dims) + ", strides " +
-                                dims_text(entry.strides));
+      fail<CheckpointError>(
+          where, "tensors that repeat at most " + std::to_string(kMaxRepeated) + " elements in all",
+          "shape " + dims_text(entry.dims) + ", strides " + dims_text(entry.strides));
     }
     repeatable -= numel - storage_numel;
   }
@@ -308,9 +306,8 @@ void read_items(const PickleValue& dict, const StorageLookup& find_storage, Stat
     } else if (!call) {
       out.skip(key.text, skip_reason(*dict.items[i + 1]));
     } else {
-      out.add_or_skip(
-          parse_tensor(key.text, call, out.source + ": " + printable(key.text), find_storage,
-                       repeatable));
+      out.add_or_skip(parse_tensor(key.text, call, out.source + ": " + printable(key.text),
+                                   find_storage, repeatable));
     }
   }
 }

@@ -19,9 +19,7 @@ namespace {
 cpu_set_t kept_mask{};  // of keep_affinity; empty before
 
 // The mask of the calling thread. Unknown on machines with more CPUs than a cpu_set_t has.
-bool read_mask(cpu_set_t& mask) noexcept {
-  return sched_getaffinity(0, sizeof mask, &mask) == 0;
-}
+bool read_mask(cpu_set_t& mask) noexcept { return sched_getaffinity(0, sizeof mask, &mask) == 0; }
 
 // Whether the mask of a thread is what an OpenMP runtime has left of the kept one.
 bool is_bound(const cpu_set_t& mask) noexcept {

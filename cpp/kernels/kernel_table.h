@@ -137,11 +137,12 @@ struct AttendColumnsArgs {
 
 // One row of a depthwise convolution, channels last, for x with x * stride < width:
 //   out[x * channels + c] = bias[c] + sum over i, j < size of
-//       weight[(i * size + j) * channels + c] * rows[i][(x * stride + j - size / 2) * channels + c].
+//       weight[(i * size + j) * channels + c] * rows[i][(x * stride + j - size / 2) * channels +
+//       c].
 // A null row and positions outside of [0, width) count as zeros.
 struct DepthwiseRowArgs {
-  const float* const* rows = nullptr;  // (size,)
-  std::int64_t size = 0;               // odd
+  const float* const* rows = nullptr;    // (size,)
+  std::int64_t size = 0;                 // odd
   std::int64_t width = 0, channels = 0;  // of the rows
   const float* weight = nullptr;
   const float* bias = nullptr;

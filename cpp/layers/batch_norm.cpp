@@ -24,8 +24,8 @@ void BatchNorm::fold_into(Affine layer, int axis) {
     const double factor = static_cast<double>(weight.data()[i]) /
                           std::sqrt(static_cast<double>(running_var.data()[i]) + double{eps});
     scale[static_cast<std::size_t>(i)] = factor;
-    const double centered = static_cast<double>(layer.bias.data()[i]) -
-                            static_cast<double>(running_mean.data()[i]);
+    const double centered =
+        static_cast<double>(layer.bias.data()[i]) - static_cast<double>(running_mean.data()[i]);
     layer.bias.data()[i] =
         static_cast<float>(centered * factor + static_cast<double>(bias.data()[i]));
   }
@@ -66,8 +66,7 @@ void PointwiseConvBN::visit(ParamVisitor& v) {
 }
 
 void PointwiseConvBN::pack(const KernelTable& kernels) {
-  packed =
-      pack_matrix(kernels, weight.view().reshape({out_channels, in_channels}), weight_format);
+  packed = pack_matrix(kernels, weight.view().reshape({out_channels, in_channels}), weight_format);
   weight = Tensor();
 }
 

@@ -17,10 +17,10 @@ struct ReleasedFile {
 // A variant that was released. A family lists its own in models/<family>/config.cpp, smallest
 // first; whoever names, recognizes or describes them reads the list.
 struct Release {
-  std::string_view variant;          // "hiera_t"
-  std::string_view name;             // in names of files: "tiny"
-  std::string_view source;           // page of the repository
-  std::string_view license;          // "Apache-2.0"
+  std::string_view variant;           // "hiera_t"
+  std::string_view name;              // in names of files: "tiny"
+  std::string_view source;            // page of the repository
+  std::string_view license;           // "Apache-2.0"
   std::string_view license_url = {};  // where the license is none that everyone knows
   std::vector<ReleasedFile> files;
 };

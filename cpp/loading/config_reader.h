@@ -20,8 +20,7 @@ namespace sam_rlx {
 
 // A tensor that must be there, with so many axes; outermost ones of 1, which ggml leaves out, are
 // added.
-TensorEntry required_tensor(const StateDict& state_dict, const std::string& name,
-                                   std::size_t rank);
+TensorEntry required_tensor(const StateDict& state_dict, const std::string& name, std::size_t rank);
 // A side of a tensor: 1 to kMaxConfigSize.
 std::int64_t size_of(const TensorEntry& entry, std::size_t axis);
 

@@ -18,7 +18,7 @@ constexpr std::string_view kReadable = "a safetensors, GGUF or PyTorch file";
 constexpr std::string_view kOriginal = "load the PyTorch checkpoint that it was made from";
 constexpr std::string_view kGgml = "load the PyTorch checkpoint, or GGUF of `sam-rlx convert`";
 constexpr std::string_view kUnpack = "unpack it first";
-constexpr std::string_view kCheckpointEnds[] = {".safetensors", ".pth", ".pt",  ".ckpt",
+constexpr std::string_view kCheckpointEnds[] = {".safetensors", ".pth",  ".pt",  ".ckpt",
                                                 ".bin",         ".gguf", ".ggml"};
 
 [[noreturn]] void refuse(const std::string& where, std::string_view name, std::string_view help) {
@@ -171,9 +171,9 @@ std::size_t count_begin(std::string_view suffix) {
   if (suffix.size() > kPart.size() && suffix.starts_with(kPart)) begin = kPart.size();
   const std::string_view rest = suffix.substr(std::min(begin, suffix.size()));
   const bool digits = !rest.empty() && std::all_of(rest.begin(), rest.end(), is_digit);
-  const bool letters = rest.size() == 2 && rest != "pt" && std::all_of(rest.begin(), rest.end(), [](char c) {
-                         return c >= 'a' && c <= 'z';
-                       });
+  const bool letters =
+      rest.size() == 2 && rest != "pt" &&
+      std::all_of(rest.begin(), rest.end(), [](char c) { return c >= 'a' && c <= 'z'; });
   return digits || letters ? begin : 0;
 }
 

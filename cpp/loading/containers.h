@@ -20,7 +20,8 @@ bool is_torch_zip(std::span<const std::string> names);
 // A file of another kind than those that are read, by how it begins.
 [[noreturn]] void refuse_content(std::string_view text, const std::string& where);
 
-// Refuses one of several parts that a file was cut into ("x.pth.001"), where another lies beside it.
+// Refuses one of several parts that a file was cut into ("x.pth.001"), where another lies beside
+// it.
 void refuse_part(const std::filesystem::path& path);
 
 // Refuses a folder that is a model of another program, by the names in it.

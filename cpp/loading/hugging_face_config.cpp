@@ -102,8 +102,7 @@ double shortest_double(float value) {
 
 // ---------------------------------------------------------------- reader
 
-std::optional<FolderReader> FolderReader::in(const StateDict& state_dict,
-                                                       std::string_view family) {
+std::optional<FolderReader> FolderReader::in(const StateDict& state_dict, std::string_view family) {
   const auto found = state_dict.metadata.find("config");
   if (found == state_dict.metadata.end()) return std::nullopt;
   Json json = Json::parse(found->second, state_dict.source + ": config");

@@ -30,8 +30,8 @@ std::vector<KeyRow> reversed(std::span<const KeyRow> rows);
 // True when the name begins with the pattern, in which "{i}" stands for a number.
 bool matches_key(std::string_view pattern, std::string_view name);
 
-// transformers has Meta's one random matrix of positions twice, for clicks and for the image. A file
-// holds one of them or both.
+// transformers has Meta's one random matrix of positions twice, for clicks and for the image. A
+// file holds one of them or both.
 constexpr std::string_view kEncodingName = "prompt_encoder.shared_embedding.positional_embedding";
 constexpr std::string_view kEncodingCopy = "shared_image_embedding.positional_embedding";
 
@@ -46,8 +46,8 @@ void respell(StateDict& state_dict, std::span<const KeyRow> rows);
 // their numbers differ, as in a network of transformers 5 that was made from a config.
 void drop_copy(StateDict& state_dict, const std::string& copy, const std::string& original);
 
-// Heads of several layers, whose hidden ones transformers counts from 0 between proj_in and proj_out
-// and Meta with them. The same for one name, of a head of a release.
+// Heads of several layers, whose hidden ones transformers counts from 0 between proj_in and
+// proj_out and Meta with them. The same for one name, of a head of a release.
 void number_layers(StateDict& state_dict);
 void unnumber_layers(StateDict& state_dict);
 std::string numbered_layer(std::string_view name);

@@ -40,8 +40,8 @@ std::string skipped_as(const std::string& name, const std::vector<std::string>& 
   return "no tensor";
 }
 
-// Whether a tensor stands beside the weight of a layer: scales, masks or an adapter under a name that
-// nobody knows. Without it the layer computes something else.
+// Whether a tensor stands beside the weight of a layer: scales, masks or an adapter under a name
+// that nobody knows. Without it the layer computes something else.
 bool lies_in_layer(const std::string& name, const std::unordered_set<std::string_view>& known) {
   for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
        dot = name.rfind('.', dot - 1)) {
@@ -93,8 +93,9 @@ LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& pa
                     [&](std::string_view pattern) { return matches_key(pattern, entry.name); });
     (ignored ? report.ignored : report.unexpected).push_back(entry.name);
     if (ignored || (!options.strict && !lies_in_layer(entry.name, known))) continue;
-    const char* const expected = options.strict ? ": expected no tensor, found shape "
-                                                : ": expected nothing else in a layer, found shape ";
+    const char* const expected = options.strict
+                                     ? ": expected no tensor, found shape "
+                                     : ": expected nothing else in a layer, found shape ";
     lines.add(lines.full() ? "" : printable(entry.name) + expected + dims_text(entry.dims));
   }
   if (!lines.empty()) raise_problems(report, lines, state_dict);
@@ -102,7 +103,7 @@ LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& pa
 }
 
 void restore_shapes(const std::vector<std::pair<std::string, Shape>>& parameters,
-                  StateDict& state_dict) {
+                    StateDict& state_dict) {
   for (const auto& [name, shape] : parameters) {
     const TensorEntry* const entry = state_dict.find(name);
     if (entry == nullptr || !same_shape(shape, entry->dims)) continue;

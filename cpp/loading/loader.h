@@ -72,7 +72,7 @@ LoadReport check_parameters(const std::vector<std::pair<std::string, Shape>>& pa
 
 // Gives tensors that lack outermost axes of 1 the shapes of the parameters.
 void restore_shapes(const std::vector<std::pair<std::string, Shape>>& parameters,
-                  StateDict& state_dict);
+                    StateDict& state_dict);
 
 template <class Model>
 std::vector<std::pair<std::string, Shape>> list_parameters(Model& model) {

@@ -99,9 +99,9 @@ constexpr MetadataRow kChangedBytes[] = {
     {"quant", kScales, kUnscaled},
 };
 // Values of such keys that say: nothing was changed. Bytes are little-endian in this format.
-constexpr std::string_view kUnchanged[] = {"",   "none",  "null",   "false",        "no",
-                                           "{}", "[]",    "0",      "little",       "le",
-                                           "<",  "plain", "little-endian"};
+constexpr std::string_view kUnchanged[] = {
+    "",  "none",   "null", "false", "no",    "{}",           "[]",
+    "0", "little", "le",   "<",     "plain", "little-endian"};
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -110,8 +110,8 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-[[noreturn]] void refuse(const std::string& where, const std::string& found,
-                         std::string_view help, const std::string& expected = kPlainWeights) {
+[[noreturn]] void refuse(const std::string& where, const std::string& found, std::string_view help,
+                         const std::string& expected = kPlainWeights) {
   fail<UnsupportedError>(where, expected, found + ": " + std::string(help));
 }
 
@@ -143,10 +143,9 @@ void refuse_quantized(const StateDict& state_dict) {
     }
   }
   for (const std::string& line : state_dict.skipped()) {
-    const bool fits = std::any_of(std::begin(kClasses), std::end(kClasses),
-                                  [&](std::string_view part) {
-                                    return line.find(part) != std::string::npos;
-                                  });
+    const bool fits =
+        std::any_of(std::begin(kClasses), std::end(kClasses),
+                    [&](std::string_view part) { return line.find(part) != std::string::npos; });
     if (!fits) continue;
     refuse(state_dict.source, std::string(kScales) + " (" + line + ")", kUnscaled, family_titles());
   }

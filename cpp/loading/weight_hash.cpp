@@ -50,7 +50,8 @@ void WeightHasher::add(const void* data, std::size_t bytes) {
   std::array<std::uint64_t, kLanes> sums;
   for (std::size_t i = 0; i < kLanes; ++i) sums[i] = state_ + i;
   for (; bytes >= kLanes * kWord; bytes -= kLanes * kWord, at += kLanes * kWord) {
-    for (std::size_t i = 0; i < kLanes; ++i) sums[i] = mixed(sums[i], word_at(at + i * kWord, kWord));
+    for (std::size_t i = 0; i < kLanes; ++i)
+      sums[i] = mixed(sums[i], word_at(at + i * kWord, kWord));
   }
   for (; bytes > 0;) {
     const std::size_t count = bytes < kWord ? bytes : kWord;

@@ -90,8 +90,8 @@ std::vector<PixelRegion> component_regions(const Components& parts) {
       region = own;
       continue;
     }
-    region = {std::min(region.x0, own.x0), std::min(region.y0, own.y0),
-              std::max(region.x1, own.x1), std::max(region.y1, own.y1)};
+    region = {std::min(region.x0, own.x0), std::min(region.y0, own.y0), std::max(region.x1, own.x1),
+              std::max(region.y1, own.y1)};
   }
   return regions;
 }

@@ -7,8 +7,8 @@
 
 namespace sam_rlx {
 
-constexpr double kPartInside = 0.8;   // of a part's pixels lie in the mask around it
-constexpr double kSameObject = 0.8;   // IoU of two masks of one object
+constexpr double kPartInside = 0.8;    // of a part's pixels lie in the mask around it
+constexpr double kSameObject = 0.8;    // IoU of two masks of one object
 constexpr double kUnionCovered = 0.8;  // of a union's pixels lie in the masks that it joins
 constexpr double kApart = 0.2;        // of the smaller mask's pixels, at most, lie in the other one
 constexpr double kObjectShare = 0.2;  // of a mask's pixels are in a component that may be an object

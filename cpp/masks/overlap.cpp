@@ -57,8 +57,9 @@ void keep_largest_(View logits, std::int64_t begin, std::int64_t end) {
 void apply_non_overlapping_constraints_(Context& ctx, View logits) {
   const std::int64_t count = logits.shape[0], positions = logits.shape[1] * logits.shape[2];
   if (count < 2) return;
-  parallel_for({ctx.num_threads, positions, kOverlapGrain, 2 * count * kNumberWork},
-               [&](std::int64_t begin, std::int64_t end, int) { keep_largest_(logits, begin, end); });
+  parallel_for(
+      {ctx.num_threads, positions, kOverlapGrain, 2 * count * kNumberWork},
+      [&](std::int64_t begin, std::int64_t end, int) { keep_largest_(logits, begin, end); });
 }
 
 void apply_non_overlapping_constraints_(View logits) {

@@ -55,7 +55,8 @@ class MaskPainter {
   // What is within the radius of a pixel of the mask: all that is drawn on.
   const Region& sides() const { return sides_; }
 
-  // Blends into rows [begin, end), which `band` (end - begin, width, 3) holds. `decoded` is scratch.
+  // Blends into rows [begin, end), which `band` (end - begin, width, 3) holds. `decoded` is
+  // scratch.
   void paint(Span rows, float* band, std::vector<std::uint8_t>& decoded) {
     const std::int64_t first = rows.begin;
     rows = {std::max(rows.begin, sides_.rows.begin), std::min(rows.end, sides_.rows.end)};
@@ -163,9 +164,7 @@ class MaskPainter {
   // shares_ of a tile. Edges of `sides_` are repeated outwards, at each of the two steps.
   void find_shares(const Region& tile) {
     const Region around = widened(tile, radius_, sides_);
-    pad(around, [&](std::int64_t y, std::int64_t x) {
-      return *this->at(y, x) != 0 ? 1.0F : 0.0F;
-    });
+    pad(around, [&](std::int64_t y, std::int64_t x) { return *this->at(y, x) != 0 ? 1.0F : 0.0F; });
     average(around, once_);
     const std::int64_t pitch = around.columns.end - around.columns.begin;
     pad(tile, [&](std::int64_t y, std::int64_t x) {
@@ -183,8 +182,8 @@ class MaskPainter {
     const auto [left, right] = sides_.columns;
     const Span wide{columns.begin - radius_, columns.end + radius_};
     const Span inside{std::max(wide.begin, left), std::min(wide.end, right)};
-    padded_.resize(static_cast<std::size_t>((rows.end - rows.begin + 2 * radius_) *
-                                            (wide.end - wide.begin)));
+    padded_.resize(
+        static_cast<std::size_t>((rows.end - rows.begin + 2 * radius_) * (wide.end - wide.begin)));
     float* out = padded_.data();
     for (std::int64_t y = rows.begin - radius_; y < rows.end + radius_; ++y) {
       const std::int64_t row = std::clamp(y, top, bottom - 1);

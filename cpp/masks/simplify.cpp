@@ -85,8 +85,8 @@ class Simplifier {
   void add(const Ring& ring) {
     const std::size_t first = nodes_.size(), count = ring.size();
     for (std::size_t i = 0; i < count; ++i) {
-      nodes_.push_back({ring[i], sizes_.size(), first + (i + count - 1) % count,
-                        first + (i + 1) % count});
+      nodes_.push_back(
+          {ring[i], sizes_.size(), first + (i + count - 1) % count, first + (i + 1) % count});
     }
     starts_.push_back(first);
     sizes_.push_back(count);

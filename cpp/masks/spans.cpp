@@ -14,8 +14,8 @@ void append_span(Spans& spans, std::int64_t x, std::int64_t y0, std::int64_t y1)
     spans.back().y1 = std::max(spans.back().y1, static_cast<std::int32_t>(y1));
     return;
   }
-  spans.push_back({static_cast<std::int32_t>(x), static_cast<std::int32_t>(y0),
-                   static_cast<std::int32_t>(y1)});
+  spans.push_back(
+      {static_cast<std::int32_t>(x), static_cast<std::int32_t>(y0), static_cast<std::int32_t>(y1)});
 }
 
 bool comes_first(const ColumnSpan& a, const ColumnSpan& b) {
@@ -50,7 +50,8 @@ Spans spans_in(const Rle& mask, const Placement& placement, std::int64_t height,
   const std::int64_t factor = placement.factor;
   Spans spans;
   for (auto first = found.begin(); first != found.end();) {
-    const auto last = std::find_if(first, found.end(), [&](const ColumnSpan& s) { return s.x != first->x; });
+    const auto last =
+        std::find_if(first, found.end(), [&](const ColumnSpan& s) { return s.x != first->x; });
     const std::int64_t begin = std::max<std::int64_t>(0, placement.x0 + first->x * factor);
     const std::int64_t end = std::min(width, placement.x0 + (first->x + 1) * factor);
     for (std::int64_t x = begin; x < end; ++x) {
@@ -97,7 +98,7 @@ std::int64_t span_area(const Spans& spans, const PixelRegion& region) {
 PixelRegion span_region(const Spans& spans) {
   if (spans.empty()) return {};
   PixelRegion region{spans.front().x, spans.front().y0, spans.back().x + std::int64_t{1},
-                spans.front().y1};
+                     spans.front().y1};
   for (const ColumnSpan& span : spans) {
     region.y0 = std::min<std::int64_t>(region.y0, span.y0);
     region.y1 = std::max<std::int64_t>(region.y1, span.y1);

@@ -70,10 +70,9 @@ double seam_iou(const Piece& a, const Piece& b, const PixelRegion& overlap) {
 bool is_seen_better(const Piece& piece, std::int64_t tile, const TiledImage& image) {
   const PixelRegion& own = image.tiles[static_cast<std::size_t>(tile)];
   return std::any_of(image.tiles.begin(), image.tiles.end(), [&](const PixelRegion& other) {
-    return other.holds(piece.box) && ((piece.cut.left && other.x0 < own.x0) ||
-                                      (piece.cut.top && other.y0 < own.y0) ||
-                                      (piece.cut.right && other.x1 > own.x1) ||
-                                      (piece.cut.bottom && other.y1 > own.y1));
+    return other.holds(piece.box) &&
+           ((piece.cut.left && other.x0 < own.x0) || (piece.cut.top && other.y0 < own.y0) ||
+            (piece.cut.right && other.x1 > own.x1) || (piece.cut.bottom && other.y1 > own.y1));
   });
 }
 
@@ -130,9 +129,8 @@ std::vector<MergedMask> merge_tiles(const std::vector<TileMask>& masks, const Ti
     pieces.push_back(piece_of(masks[i].mask, tile, image));
     by_score.push_back(i);
   }
-  std::stable_sort(by_score.begin(), by_score.end(), [&](std::size_t a, std::size_t b) {
-    return masks[a].score > masks[b].score;
-  });
+  std::stable_sort(by_score.begin(), by_score.end(),
+                   [&](std::size_t a, std::size_t b) { return masks[a].score > masks[b].score; });
 
   const std::vector<std::vector<std::size_t>> same = same_objects(masks, pieces, image);
   const std::vector<char> gone = replaced_by_whole(pieces, same, by_score);

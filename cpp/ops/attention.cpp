@@ -242,7 +242,9 @@ DistanceTerms pack_distances(Context& ctx, ConstView table, const WindowGrid& gr
   terms.cut_width = grid.width % width;
   const auto rows_of = [&](int kind) { return kind / 2 > 0 ? terms.cut_height : height; };
   const auto cols_of = [&](int kind) { return kind % 2 > 0 ? terms.cut_width : width; };
-  const auto panels_of_kind = [&](int kind) { return (rows_of(kind) * cols_of(kind) + nr - 1) / nr; };
+  const auto panels_of_kind = [&](int kind) {
+    return (rows_of(kind) * cols_of(kind) + nr - 1) / nr;
+  };
   float* packed[4] = {};
   for (int kind = 0; kind < 4; ++kind) {
     packed[kind] = ctx.workspace.array<float>(heads * panels_of_kind(kind) * keys * nr);

@@ -7,7 +7,7 @@ namespace sam_rlx {
 // Two linear layers over channels with a depthwise convolution between them, some rows of the map
 // at a time: the wide maps between the layers stay in the cache.
 struct BottleneckArgs {
-  const PackedMatrix& expand;  // (hidden, C)
+  const PackedMatrix& expand;   // (hidden, C)
   const PackedMatrix& project;  // (out, hidden)
   const float* expand_bias = nullptr;
   const float* project_bias = nullptr;

@@ -152,8 +152,7 @@ void depthwise_conv(Context& ctx, ConstView x, const DepthwiseArgs& args, View o
                  for (std::int64_t k = 0; k < size; ++k) {
                    const std::int64_t y = i % result[1] * stride + k - size / 2;
                    const bool inside = y >= 0 && y < height;
-                   rows[static_cast<std::size_t>(k)] =
-                       inside ? x.data + (map + y) * row : nullptr;
+                   rows[static_cast<std::size_t>(k)] = inside ? x.data + (map + y) * row : nullptr;
                  }
                  const View to{out.data + i * out_row, Shape{out_row}};
                  ctx.kernels.depthwise_row({.rows = rows.data(),

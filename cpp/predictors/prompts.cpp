@@ -49,8 +49,8 @@ void check_prompt_labels(const std::string& where, std::span<const double> label
   const bool is_click = kind == LabelKind::kClick;
   for (const double& label : labels) {
     if (label == 1.0 || label == 0.0 || (is_click && label == -1.0)) continue;
-    fail(where, is_click ? "1 (foreground), 0 (background) or -1 (ignored)"
-                         : "1 (meant) or 0 (not meant)",
+    fail(where,
+         is_click ? "1 (foreground), 0 (background) or -1 (ignored)" : "1 (meant) or 0 (not meant)",
          listed({&label, 1}));
   }
 }
@@ -102,8 +102,7 @@ std::vector<double> clip_prompt_boxes(const std::string& where, std::span<const 
       clipped[i + side] = std::clamp(box[side], 0.0, most);
     }
     if (clipped[i] >= clipped[i + 2] || clipped[i + 1] >= clipped[i + 3]) {
-      fail(where,
-           "(x0, y0, x1, y1) that overlaps " + sides(area) + ", with x0 < x1 and y0 < y1",
+      fail(where, "(x0, y0, x1, y1) that overlaps " + sides(area) + ", with x0 < x1 and y0 < y1",
            listed(box));
     }
   }

@@ -26,15 +26,15 @@ void check_prompt_numbers(const std::string& where, std::span<const double> valu
 enum class LabelKind { kClick, kExample };
 void check_prompt_labels(const std::string& where, std::span<const double> labels, LabelKind kind);
 
-// Points (N, 2) are at most 1e9 pixels from the corner of the image: farther away, float32 overflows
-// in the encoding of positions. Clicks may lie outside of their image, as upstream. With an area,
-// points lie on it, its edges included: 0 <= x <= width, 0 <= y <= height; but for those whose label
-// is -1, which are ignored.
+// Points (N, 2) are at most 1e9 pixels from the corner of the image: farther away, float32
+// overflows in the encoding of positions. Clicks may lie outside of their image, as upstream. With
+// an area, points lie on it, its edges included: 0 <= x <= width, 0 <= y <= height; but for those
+// whose label is -1, which are ignored.
 void check_prompt_points(const std::string& where, std::span<const double> coords,
                          std::span<const std::int32_t> labels, const PromptArea* area = nullptr);
 
-// Boxes (N, 4) are as near as points, and have x0 <= x1 and y0 <= y1. With an area they have a point
-// of it, its edges included. They may reach out of it, as those of detectors do.
+// Boxes (N, 4) are as near as points, and have x0 <= x1 and y0 <= y1. With an area they have a
+// point of it, its edges included. They may reach out of it, as those of detectors do.
 void check_prompt_boxes(const std::string& where, std::span<const double> boxes,
                         const PromptArea* area = nullptr);
 

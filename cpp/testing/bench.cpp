@@ -104,8 +104,8 @@ Times time_conv2d(std::int64_t side, std::pair<std::int64_t, std::int64_t> chann
 }
 
 Times time_window_attention(std::int64_t side, std::int64_t heads, std::int64_t head_dim,
-                            std::int64_t window, bool rel_pos, int repetitions,
-                            bool distance_bias, const Isa& isa, int num_threads) {
+                            std::int64_t window, bool rel_pos, int repetitions, bool distance_bias,
+                            const Isa& isa, int num_threads) {
   TestContext test(isa, num_threads);
   const std::int64_t channels = heads * head_dim;
   const Tensor qkv = random_tensor({1, side, side, 3 * channels});

@@ -101,11 +101,11 @@ decltype(TestLayer::run) make_image_encoder(const py::dict& c, const Weights& w,
 // ---------------------------------------------------------------- TinyViT
 
 decltype(TestLayer::run) make_conv_bn(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(
-      Conv2dBN(c["in"].cast<std::int64_t>(), c["out"].cast<std::int64_t>(),
-               {c["kernel"].cast<std::int64_t>(), c["stride"].cast<std::int64_t>(),
-                c["padding"].cast<std::int64_t>()}),
-      w, k);
+  const auto layer =
+      loaded(Conv2dBN(c["in"].cast<std::int64_t>(), c["out"].cast<std::int64_t>(),
+                      {c["kernel"].cast<std::int64_t>(), c["stride"].cast<std::int64_t>(),
+                       c["padding"].cast<std::int64_t>()}),
+             w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     return result_of(layer->forward(ctx, view_of(x, "x")));
@@ -135,8 +135,8 @@ decltype(TestLayer::run) make_depthwise_conv_bn(const py::dict& c, const Weights
 }
 
 decltype(TestLayer::run) make_mb_conv(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer =
-      loaded(sam::MBConv(c["channels"].cast<std::int64_t>(), c["hidden"].cast<std::int64_t>()), w, k);
+  const auto layer = loaded(
+      sam::MBConv(c["channels"].cast<std::int64_t>(), c["hidden"].cast<std::int64_t>()), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     Tensor y(shape_of(x, "x"));

@@ -238,8 +238,8 @@ void register_gates(py::module_& m) {
       "window_partition",
       [](const FloatArray& x, std::int64_t size, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
-        FloatArray out = make_array(
-            {x.shape(0) / size * (x.shape(1) / size), size * size, x.shape(2)});
+        FloatArray out =
+            make_array({x.shape(0) / size * (x.shape(1) / size), size * size, x.shape(2)});
         window_partition(test.context, view_of(x), size, mutable_view_of(out));
         return out;
       },

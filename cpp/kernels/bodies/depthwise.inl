@@ -3,8 +3,8 @@
 
 constexpr int kDepthwisePositions = 4;  // docs/develop/optimizations.md: register-tile
 
-// Computes positions x to x + Positions - 1 of the result. For more than one position, all taps lie inside the
-// rows.
+// Computes positions x to x + Positions - 1 of the result. For more than one position, all taps lie
+// inside the rows.
 template <int Positions>
 SAM_RLX_INLINE void depthwise_positions(const sam_rlx::DepthwiseRowArgs& a, Index x, Index c,
                                         Index n) {
@@ -26,9 +26,8 @@ SAM_RLX_INLINE void depthwise_positions(const sam_rlx::DepthwiseRowArgs& a, Inde
             [&](auto p) { acc[p.value] = fma(w, load(in + p.value * step), acc[p.value]); });
       } else {
         const Vec w = load_n(weight, n);
-        for_each<Positions>([&](auto p) {
-          acc[p.value] = fma(w, load_n(in + p.value * step, n), acc[p.value]);
-        });
+        for_each<Positions>(
+            [&](auto p) { acc[p.value] = fma(w, load_n(in + p.value * step, n), acc[p.value]); });
       }
     }
   }

@@ -57,9 +57,8 @@ void finish(sam::SamConfig& config, const std::string& where) {
   config.prompt_encoder.input_image_size = e.img_size;
   config.prompt_encoder.image_embedding_size = e.grid();
   visit_fields(config, CheckFields{where});
-  const bool trunk_fits = e.tiny_vit
-                              ? e.tiny_vit->fits() && e.tiny_vit->stride() == e.patch_size
-                              : e.embed_dim % e.num_heads == 0;
+  const bool trunk_fits = e.tiny_vit ? e.tiny_vit->fits() && e.tiny_vit->stride() == e.patch_size
+                                     : e.embed_dim % e.num_heads == 0;
   const bool divides = e.img_size % e.patch_size == 0 && trunk_fits && t.embedding_dim % 8 == 0 &&
                        t.embedding_dim / t.attention_downsample_rate % t.num_heads == 0;
   if (!divides || e.out_chans != config.prompt_encoder.embed_dim ||
@@ -176,13 +175,12 @@ void read_tiny_vit_layer(const StateDict& state_dict, sam::TinyViTConfig& t) {
   const std::string layer = "image_encoder.layers." + std::to_string(t.num_layers()) + ".";
   const std::string block = layer + "blocks.0.";
   const bool first = t.num_layers() == 0;
-  const TensorEntry& hidden = first
-                                  ? required_tensor(state_dict, block + "conv1.c.weight", 4)
-                                  : required_tensor(state_dict, block + "mlp.fc1.weight", 2);
+  const TensorEntry& hidden = first ? required_tensor(state_dict, block + "conv1.c.weight", 4)
+                                    : required_tensor(state_dict, block + "mlp.fc1.weight", 2);
   const std::int64_t width = size_of(hidden, 1);
   t.embed_dims.push_back(width);
-  t.depths.push_back(count_of(state_dict, layer + "blocks.",
-                              first ? ".conv1.c.weight" : ".mlp.fc1.weight"));
+  t.depths.push_back(
+      count_of(state_dict, layer + "blocks.", first ? ".conv1.c.weight" : ".mlp.fc1.weight"));
   (first ? t.mbconv_expand_ratio : t.mlp_ratio) = size_of(hidden, 0) / width;
   if (first) return;
   const TensorEntry& biases = required_tensor(state_dict, block + "attn.attention_biases", 2);
@@ -211,10 +209,10 @@ void read_tiny_vit(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
     t.window_sizes.insert(t.window_sizes.begin(), t.window_sizes[0]);
   }
   if (!t.fits()) {
-    fail<CheckpointError>(state_dict.source + ": image_encoder.layers",
-                          "layers of TinyViT, whose sizes divide each other",
-                          std::to_string(t.num_layers()) + " layers of widths " +
-                              dims_text(t.embed_dims));
+    fail<CheckpointError>(
+        state_dict.source + ": image_encoder.layers",
+        "layers of TinyViT, whose sizes divide each other",
+        std::to_string(t.num_layers()) + " layers of widths " + dims_text(t.embed_dims));
   }
   e.img_size = is_lite_med_sam(t) ? 256 : 1024;
   e.patch_size = t.stride();
@@ -289,8 +287,7 @@ void folder_settings(Io& io, sam::SamConfig& config) {
             "mask_decoder.transformer.layers.0.mlp.lin1.weight");
   io.expect(h + "mask_decoder_config.iou_head_depth", config.mask_decoder.iou_head_depth,
             kIouLayers);
-  io.expect(h + "mask_decoder_config.iou_head_hidden_dim",
-            config.mask_decoder.iou_head_hidden_dim,
+  io.expect(h + "mask_decoder_config.iou_head_hidden_dim", config.mask_decoder.iou_head_hidden_dim,
             "mask_decoder.iou_prediction_head.layers.0.weight");
   io.fields(config, kHuggingFaceVision, v);
   io.fields(config, kHuggingFaceHeads, h);
@@ -350,9 +347,10 @@ sam::SamConfig sam_config_of(const StateDict& state_dict,
     return e.tiny_vit ? "TinyViT of widths " + dims_text(e.tiny_vit->embed_dims)
                       : "width " + std::to_string(e.embed_dim);
   };
-  fail<CheckpointError>("variant " + *variant + ": " + (found.image_encoder.tiny_vit ? kTinyViTPatch : "image_encoder.patch_embed.proj.weight"),
-                        told(asked),
-                        told(found.image_encoder) + " (the file is " + printable(found.variant) + ")");
+  fail<CheckpointError>(
+      "variant " + *variant + ": " +
+          (found.image_encoder.tiny_vit ? kTinyViTPatch : "image_encoder.patch_embed.proj.weight"),
+      told(asked), told(found.image_encoder) + " (the file is " + printable(found.variant) + ")");
 }
 
 }  // namespace sam_rlx

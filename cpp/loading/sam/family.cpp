@@ -1,4 +1,5 @@
 #include "loading/family.h"
+
 #include "loading/sam/config.h"
 
 namespace sam_rlx {

@@ -38,9 +38,8 @@ bool trunk_fits(const sam2::HieraConfig& c) {
 bool trunk_fits(const sam2::RepVitConfig& c) {
   return !c.embed_dim.empty() && c.embed_dim.size() <= 8 && c.depth.size() == c.embed_dim.size() &&
          c.embed_dim.front() % 2 == 0 && c.image_size % c.image_size_step() == 0 &&
-         std::all_of(c.embed_dim.begin(), c.embed_dim.end(), [&](std::int64_t width) {
-           return width * c.mlp_ratio <= kMaxConfigSize;
-         });
+         std::all_of(c.embed_dim.begin(), c.embed_dim.end(),
+                     [&](std::int64_t width) { return width * c.mlp_ratio <= kMaxConfigSize; });
 }
 
 bool trunk_fits(const sam2::ImageEncoderConfig& c) {
@@ -106,8 +105,8 @@ sam2::Sam2Config config_from_file(const ConfigReader& reader, const std::string&
 
 // ---------------------------------------------------------------- tensors
 
-// RepViT's sizes, all but the side of the input. Its stages are named in two ways: with batch norms,
-// or fused.
+// RepViT's sizes, all but the side of the input. Its stages are named in two ways: with batch
+// norms, or fused.
 std::optional<sam2::RepVitConfig> rep_vit_of(const StateDict& state_dict) {
   const std::string body = std::string(kTrunk) + "body.", stages = body + "stages_";
   sam2::RepVitConfig config;
@@ -169,7 +168,8 @@ sam2::ImageEncoderConfig config_from_shapes(const StateDict& state_dict) {
 }
 
 bool same_shapes(const sam2::ImageEncoderConfig& a, const sam2::ImageEncoderConfig& b) {
-  return !a.rep_vit && !b.rep_vit && a.trunk.embed_dim == b.trunk.embed_dim && a.trunk.stages == b.trunk.stages &&
+  return !a.rep_vit && !b.rep_vit && a.trunk.embed_dim == b.trunk.embed_dim &&
+         a.trunk.stages == b.trunk.stages &&
          a.trunk.window_spec.front() == b.trunk.window_spec.front() &&
          a.trunk.window_pos_embed_bkg_spatial_size == b.trunk.window_pos_embed_bkg_spatial_size &&
          a.neck.d_model == b.neck.d_model &&
@@ -442,8 +442,8 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
       state_dict,
       {.mean = found.pixel_mean, .std = found.pixel_std, .side = found.heads.base.image_size});
   // Only the memory tells the version.
-  found.version = found.image_encoder.rep_vit            ? "1.0"
-                  : !found.heads.memory                  ? "2"
+  found.version = found.image_encoder.rep_vit             ? "1.0"
+                  : !found.heads.memory                   ? "2"
                   : found.heads.base.no_obj_embed_spatial ? "2.1"
                                                           : "2.0";
   if (!variant || *variant == found.variant) return found;

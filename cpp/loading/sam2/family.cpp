@@ -1,4 +1,5 @@
 #include "loading/family.h"
+
 #include "loading/sam2/config.h"
 #include "loading/sam3cpp.h"
 

@@ -89,8 +89,8 @@ void memory_settings(Io& folder, const sam2::HeadsConfig& heads) {
   folder.expect(h + "num_maskmem", heads.memory_bank.num_maskmem, "maskmem_tpos_enc");
   folder.expect(h + "memory_encoder_output_channels", heads.mem_dim(), "maskmem_tpos_enc");
   folder.expect(h + "memory_attention_num_layers", heads.memory_attention.num_layers, layers);
-  const std::string mlp = h + (heads.spatial_perceiver ? "memory_attention_mlp_"
-                                                       : "memory_attention_feed_forward_");
+  const std::string mlp =
+      h + (heads.spatial_perceiver ? "memory_attention_mlp_" : "memory_attention_feed_forward_");
   folder.expect(mlp + "hidden_size", heads.memory_attention.dim_feedforward, layers);
   folder.expect(h + "memory_fuser_num_layers", heads.memory_encoder.fuser_layers, encoder);
   folder.expect(h + "enable_occlusion_spatial_embedding", heads.base.no_obj_embed_spatial,
@@ -272,9 +272,8 @@ bool heads_fit(const sam2::HeadsConfig& heads, std::int64_t channels) {
   const bool perceiver_fits =
       !perceiver || (perceiver->dim == heads.mem_dim() &&
                      perceiver->windows() * perceiver->windows() == perceiver->num_latents_2d);
-  const bool memory_fits =
-      !heads.memory || (t.embedding_dim % heads.mem_dim() == 0 && heads.mem_dim() % 4 == 0 &&
-                        perceiver_fits);
+  const bool memory_fits = !heads.memory || (t.embedding_dim % heads.mem_dim() == 0 &&
+                                             heads.mem_dim() % 4 == 0 && perceiver_fits);
   return t.embedding_dim == channels && t.embedding_dim % 8 == 0 && inner % t.num_heads == 0 &&
          t.embedding_dim % t.num_heads == 0 && heads.base.mask_in_chans % 4 == 0 && memory_fits;
 }

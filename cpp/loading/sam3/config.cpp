@@ -281,8 +281,8 @@ void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) 
   sam3::ViTConfig& trunk = config.vision.trunk;
   const TensorEntry* const table =
       state_dict.find("detector.backbone.vision_backbone.trunk.pos_embed");
-  const std::size_t rows_axis = table == nullptr || table->dims.size() < 2 ? 0
-                                                                           : table->dims.size() - 2;
+  const std::size_t rows_axis =
+      table == nullptr || table->dims.size() < 2 ? 0 : table->dims.size() - 2;
   trunk.pretrain_use_cls_token = table == nullptr || table->dims.size() < 2 ||
                                  table->dims[rows_axis] != trunk.table_grid() * trunk.table_grid();
   config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");

@@ -1,7 +1,8 @@
+#include "loading/family.h"
+
 #include <algorithm>
 
 #include "core/error.h"
-#include "loading/family.h"
 #include "loading/sam3/config.h"
 #include "loading/sam3/names.h"
 #include "loading/sam3cpp.h"
@@ -157,7 +158,8 @@ void to_meta(StateDict& state_dict, Dialect dialect) {
 void complete(StateDict& state_dict) {
   if (state_dict.metadata.contains("config") &&
       sam3_config_of(state_dict, std::nullopt).vision.trunk.output_last_block) {
-    fail<UnsupportedError>(state_dict.source, "a trunk that ends with a global block, for Meta's names",
+    fail<UnsupportedError>(state_dict.source,
+                           "a trunk that ends with a global block, for Meta's names",
                            "one with blocks behind it, which Meta's code drops");
   }
   sam3_add_class_position(state_dict);

@@ -331,8 +331,7 @@ std::string sam3_meta_name(std::string_view name) {
 void sam3_from_hugging_face(StateDict& state_dict) {
   restore_hub_layout(state_dict);
   const std::string tracker(kTrackerModel);
-  drop_copy(state_dict, tracker + std::string(kEncodingCopy),
-            tracker + std::string(kEncodingName));
+  drop_copy(state_dict, tracker + std::string(kEncodingCopy), tracker + std::string(kEncodingName));
   number_layers(state_dict);
   const auto& tensors = state_dict.tensors();
   // The detector names its tensors without the prefix when it is saved alone.

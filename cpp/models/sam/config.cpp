@@ -80,9 +80,15 @@ std::span<const SizedRelease<ImageEncoderConfig>> releases() {
       vit("vit_b", {"1.0", "sam_vit_b_01ec64.pth", 375'042'383},
           {.embed_dim = 768, .depth = 12, .num_heads = 12, .global_attn_indexes = {2, 5, 8, 11}}),
       vit("vit_l", {"1.0", "sam_vit_l_0b3195.pth", 1'249'524'607},
-          {.embed_dim = 1024, .depth = 24, .num_heads = 16, .global_attn_indexes = {5, 11, 17, 23}}),
+          {.embed_dim = 1024,
+           .depth = 24,
+           .num_heads = 16,
+           .global_attn_indexes = {5, 11, 17, 23}}),
       vit("vit_h", {"1.0", "sam_vit_h_4b8939.pth", 2'564'550'879},
-          {.embed_dim = 1280, .depth = 32, .num_heads = 16, .global_attn_indexes = {7, 15, 23, 31}}),
+          {.embed_dim = 1280,
+           .depth = 32,
+           .num_heads = 16,
+           .global_attn_indexes = {7, 15, 23, 31}}),
   };
   return kReleases;
 }

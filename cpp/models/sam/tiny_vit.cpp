@@ -111,7 +111,8 @@ void TinyViTAttention::visit(ParamVisitor& v) {
   v("proj", proj);
 }
 
-// Rows of qkv are q, k, v of the first head, then of the next; attention takes q of all heads first.
+// Rows of qkv are q, k, v of the first head, then of the next; attention takes q of all heads
+// first.
 void TinyViTAttention::fold() {
   const std::int64_t width = proj.in_features / num_heads;
   std::vector<std::int64_t> order;

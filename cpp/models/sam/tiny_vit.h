@@ -127,7 +127,7 @@ struct TinyViT {
   ImageEncoderConfig config;
 
   TinyViTPatchEmbed patch_embed;
-  TinyViTLayer<MBConv> conv_layer;                // layers.0
+  TinyViTLayer<MBConv> conv_layer;                 // layers.0
   std::vector<TinyViTLayer<TinyViTBlock>> layers;  // layers.1, ...
   Neck neck;
   std::string path;

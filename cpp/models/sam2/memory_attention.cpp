@@ -229,8 +229,7 @@ Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory,
   }
   const Tokens tokens = tokens_of(ctx, memory);
   if (count >= kManyMaps && width < config.d_model) {
-    positions =
-        pack_positions(ctx, config.key_side(), {maps, count}, tokens.values, tokens.pos);
+    positions = pack_positions(ctx, config.key_side(), {maps, count}, tokens.values, tokens.pos);
     return {.positions = &positions};
   }
   auto* const parts = ctx.workspace.array<KeyPart>(room);

@@ -18,7 +18,7 @@ struct MemoryQuery {
   std::int64_t frame_idx = 0;
   std::int64_t num_frames = 0;  // of the video; when it is not known, any larger number
   bool track_in_reverse = false;
-  std::span<const std::int64_t> cond_frames;  // with prompts, in the order they came
+  std::span<const std::int64_t> cond_frames;           // with prompts, in the order they came
   std::function<bool(std::int64_t frame)> is_tracked;  // and has an output without prompts
   // With memory selection: the frames to look at, instead of those just before. The last is the
   // newest.

@@ -57,11 +57,11 @@ struct Sam2Heads {
   Conv2d mask_downsample;
   MemoryAttention memory_attention;
   MemoryEncoder memory_encoder;
-  Tensor maskmem_tpos_enc;      // (num_maskmem, 1, 1, mem_dim)
-  Tensor no_mem_embed;          // (1, 1, C)
-  Tensor no_mem_pos_enc;        // (1, 1, C): in every checkpoint, never used
-  Tensor no_obj_ptr;            // (1, C)
-  Tensor no_obj_embed_spatial;  // (1, mem_dim), 2.1
+  Tensor maskmem_tpos_enc;                            // (num_maskmem, 1, 1, mem_dim)
+  Tensor no_mem_embed;                                // (1, 1, C)
+  Tensor no_mem_pos_enc;                              // (1, 1, C): in every checkpoint, never used
+  Tensor no_obj_ptr;                                  // (1, C)
+  Tensor no_obj_embed_spatial;                        // (1, mem_dim), 2.1
   std::optional<SpatialPerceiver> spatial_perceiver;  // EdgeTAM
   sam::PromptEncoder sam_prompt_encoder;
   MaskDecoder sam_mask_decoder;

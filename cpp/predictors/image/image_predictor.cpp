@@ -142,8 +142,7 @@ void ImagePredictor::upscale(ConstView low_res, const UpscaleOptions& options, V
   postprocess_masks(ctx, masks, mask_geometry(), out.reshape(as_planes(out.shape)));
 }
 
-void ImagePredictor::binarize(ConstView low_res, const UpscaleOptions& options,
-                              std::uint8_t* out) {
+void ImagePredictor::binarize(ConstView low_res, const UpscaleOptions& options, std::uint8_t* out) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);

@@ -68,7 +68,7 @@ class ObjectStep {
 
   // ---- outputs at the size of the video
   using Outputs = std::span<const FrameOutput* const>;
-  void upscale(Context& ctx, Outputs outputs, Size hw, View out) const;             // (K, H, W)
+  void upscale(Context& ctx, Outputs outputs, Size hw, View out) const;            // (K, H, W)
   void binarize(Context& ctx, Outputs outputs, Size hw, std::uint8_t* out) const;  // (K, H, W)
 
   // Of the tensors of an output.

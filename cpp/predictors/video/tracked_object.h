@@ -123,10 +123,10 @@ struct ClickedPoints {
 // inference state: sam2/sam2_video_predictor.py.
 struct TrackedObject {
   std::int64_t handle = 0;
-  std::int64_t batch = 0;         // objects of one number run as one batch; see ObjectBatches
-  bool is_masklet = false;        // of a text, which says when it is tracked
-  ByFrame<ClickedPoints> points;  // prompts
-  FrameSet mask_frames;           // frames whose prompt is a mask
+  std::int64_t batch = 0;           // objects of one number run as one batch; see ObjectBatches
+  bool is_masklet = false;          // of a text, which says when it is tracked
+  ByFrame<ClickedPoints> points;    // prompts
+  FrameSet mask_frames;             // frames whose prompt is a mask
   FrameOutputs cond_frame_outputs;  // of frames with prompts
   FrameOutputs non_cond_frame_outputs;
   // Outputs of prompts since the last propagation.

@@ -261,8 +261,7 @@ bool TrackedObjects::needs_frame(std::int64_t index, const HandleSet* only) cons
 
 void TrackedObjects::track(std::int64_t index, bool reverse, const HandleSet* only) {
   const std::vector<std::int64_t> handles = prompted_handles(only);
-  track_objects(
-      {.frame = index, .reverse = reverse, .handles = handles, .run_mem_encoder = true});
+  track_objects({.frame = index, .reverse = reverse, .handles = handles, .run_mem_encoder = true});
 }
 
 // No object sees what the frame gave for another one.
@@ -274,11 +273,10 @@ void TrackedObjects::track_objects(const MaskletStep& step) {
     outputs.push_back(nullptr);
     if (object.cond_frame_outputs.find(step.frame) != nullptr) continue;
     ctx.check_interrupt();
-    const ObjectStep::Target target{.frame = cached_frame(step.frame, "propagate"),
-                                    .object = object,
-                                    .reverse = step.reverse};
-    outputs.back() = std::make_shared<const FrameOutput>(
-        step_.run_tracking(ctx, target, step.run_mem_encoder));
+    const ObjectStep::Target target{
+        .frame = cached_frame(step.frame, "propagate"), .object = object, .reverse = step.reverse};
+    outputs.back() =
+        std::make_shared<const FrameOutput>(step_.run_tracking(ctx, target, step.run_mem_encoder));
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     SessionState::Object& object = *state_.find(step.handles[i]);

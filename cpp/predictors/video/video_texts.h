@@ -22,8 +22,8 @@ class VideoTexts {
   struct Text {
     std::shared_ptr<MaskletTracker> tracker;
     std::string text;
-    std::int64_t first = 0;       // the frame it was given on
-    FrameSet done = {};           // frames that propagation has searched
+    std::int64_t first = 0;  // the frame it was given on
+    FrameSet done = {};      // frames that propagation has searched
     // By object that was clicked: frames that it was tracked on since then.
     std::map<std::int64_t, FrameSet> refined = {};
   };
@@ -52,8 +52,7 @@ class VideoTexts {
   bool knows(std::int64_t handle) const { return text_of(handle) != nullptr; }
 
   // ---- prompts
-  void add(std::string text, MaskletPrompt prompt, const MaskletConfig& config,
-           std::int64_t first);
+  void add(std::string text, MaskletPrompt prompt, const MaskletConfig& config, std::int64_t first);
   // Of the last text, on a frame.
   void set_examples(std::int64_t frame, MaskletExamples examples) {
     texts_.back().tracker->set_examples(frame, std::move(examples));
