@@ -24,7 +24,7 @@ from sam_rlx._internal.synonyms import also
 from sam_rlx.apps.annotator.clip_export import ClipFormat, clip_arrays, clip_document
 from sam_rlx.apps.annotator.clip_items import clip_location
 from sam_rlx.apps.annotator.export import ExportedFile, Format, arrays, coco_document
-from sam_rlx.apps.annotator.front import FRONT
+from sam_rlx.apps.annotator.front import joined
 from sam_rlx.apps.annotator.image_session import ImageSession
 from sam_rlx.apps.annotator.projects import Location, OpenProject, location_of_name, open_project
 from sam_rlx.apps.annotator.session import Session
@@ -50,7 +50,7 @@ class _Widget(anywidget.AnyWidget):
     """A session in a notebook: messages instead of traits, but for `revision`."""
 
     # As text: anywidget watches a file, and its signal would hold every widget for ever.
-    _esm = FRONT.read_text(encoding="utf-8")
+    _esm = joined()
     revision = traitlets.Int(0, read_only=True).tag(sync=True)
 
     _session: Session

@@ -32,19 +32,21 @@ def test_four_objects_are_named_and_exported(
     tab = Tab(context.new_page(), address)
     for count, point in enumerate(COINS, 1):
         tab.canvas.click(*point)
-        tab.settled(f"f.state.objects.length === {count}")
+        tab.settled(f"f.objects.length === {count}")
         tab.canvas.press("Enter")
-        tab.settled("f.state.current === null")
+        tab.settled("f.current === null")
     for index, name in enumerate(NAMES[:3]):
-        tab.page.locator(".srx-chip").nth(index).dblclick()
-        tab.page.locator(".srx-chip input").fill(name)
+        tab.page.locator(".srx-object .srx-n").nth(index).dblclick()
+        tab.page.locator(".srx-object input").fill(name)
         tab.page.keyboard.press("Enter")
-        tab.settled(f"f.state.objects[{index}].name === {json.dumps(name)}")
+        tab.settled(f"f.objects[{index}].name === {json.dumps(name)}")
     masks = tab.masks()
 
     def exported(kind: str) -> bytes:
         with tab.page.expect_download() as download:
-            tab.page.locator(".srx-save").select_option(kind)
+            tab.canvas.press("Control+e")
+            tab.page.locator(f"input[value={kind}]").check(force=True)
+            tab.page.keyboard.press("Enter")
         return Path(download.value.path()).read_bytes()
 
     check_coco(exported("coco"), masks, tmp_path / "coco.json")
@@ -65,7 +67,7 @@ def test_four_objects_are_named_and_exported(
             pixels = np.asarray(Image.open(streams.BytesIO(archive.read(file))))
             np.testing.assert_array_equal(pixels > 0, mask)
     check_polygons(json.loads(exported("polygons")), masks)
-    wait_for(lambda: tab.canvas.front("!f.waiting.size"), "an idle page")
+    wait_for(lambda: tab.canvas.front("!f.busy"), "an idle page")
     assert tab.problems == []
     context.close()
 

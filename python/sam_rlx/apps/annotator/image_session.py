@@ -120,7 +120,7 @@ class ImageSession(Session):
     ) -> None:
         self.sources = images if isinstance(images, ImageSource) else ImageSource(images)
         super().__init__(project or OpenProject(), send, changed, during)
-        self.model = model
+        self.model, self.num_threads = model, num_threads
         self.notes = [*self.project.notes]
         clicks = Clicks(model, num_threads, encode)
         self._clicks_or_none: Clicks | None = clicks
@@ -219,6 +219,7 @@ class ImageSession(Session):
     def on_ready(self, view: str, answer: Answer) -> None:
         """Send a view the image, all objects and the layer."""
         with self._lock:
+            self.send(self.about_head(), [], view)
             self._send_image(view, answer)
             self._send_state(view, None, known=set())
             self._send_layer(view, None)
@@ -316,7 +317,7 @@ class ImageSession(Session):
     # ---------------------------------------------------------------- work
 
     def _encode(self) -> None:
-        with self._working("encoding"):
+        with self._working("Reading the image"):
             self._clicks.set_image(self.image)
 
     def _layer_now(self) -> Layer | None:
@@ -375,7 +376,7 @@ class ImageSession(Session):
             self._put(title, replace(one, **values))
         self.broadcast(self._asks[1])
 
-    @gesture("another answer", key="C")
+    @gesture("another answer", key="C, Shift+1 to 3")
     def do_candidate(self, index: Choice) -> None:
         """Choose another answer to the prompts of the current object."""
         one = self.selected
@@ -420,7 +421,7 @@ class ImageSession(Session):
             raise InvalidArgumentError(
                 f"box_labels: expected {len(boxes)} labels, found {len(labels)}"
             )
-        with self._working("searching"):
+        with self._working(f"Looking for {text or 'what is like the examples'}"):
             found = self._clicks.find(text, threshold, boxes, labels)
         name = text or "example"
         added = [
@@ -443,7 +444,7 @@ class ImageSession(Session):
         self._select(None)
         self.broadcast(self._asks[1])
 
-    @gesture("find everything", key="E")
+    @gesture("find everything", key="G")
     def do_everything(self, on: Flag = True, options: Options = None) -> None:
         """Find masks to choose from; `on` false takes them away."""
         if not on:
@@ -454,9 +455,9 @@ class ImageSession(Session):
         def progress(done: int, total: int) -> None:
             if self._stop:
                 raise InvalidArgumentError("everything: expected to go on, found a stop")
-            self.status("finding everything", done / max(total, 1))
+            self.status("Finding everything", done / max(total, 1), stops=True)
 
-        with self._working("finding everything"):
+        with self._working("Finding everything", stops=True):
             records = self._clicks.everything(dict(options or {}), progress)
         self._set_found("find everything", found_masks(records))
 
@@ -481,7 +482,7 @@ class ImageSession(Session):
 
     # ---------------------------------------------------------------- images and files
 
-    @gesture("another image", key="PageUp, PageDown", edits=False)
+    @gesture("another image", edits=False)
     def do_image(self, index: Index) -> None:
         """Go to an image of the queue.
 
@@ -515,7 +516,7 @@ class ImageSession(Session):
         for note in notes:
             self.send({"type": "error", "text": note}, [], view)
 
-    @gesture("export", edits=False)
+    @gesture("export", key="Ctrl+E", edits=False)
     def do_export(self, format: Words) -> ExportedFile:
         """Write the objects as a file."""
         with self._lock:
@@ -532,7 +533,7 @@ class ImageSession(Session):
         A view that asked is told how many these are.
         """
         view, answer = self._asks
-        with self._working("loading"):
+        with self._working("Loading objects"):
             saved = read_saved(name, contents, self._open_images())
         if saved.passed_over:
             warnings.warn(_without_masks(name, saved.passed_over), MediaWarning, stacklevel=2)

@@ -88,6 +88,13 @@ def _kept(text: str) -> Path:
     return state_folder() / "projects" / f"{digest}.json"
 
 
+def kept_where(path: Path | None) -> str:
+    """Tell where a snapshot is: in "memory" alone, in the "state" folder, or in a "folder"."""
+    if path is None:
+        return "memory"
+    return "state" if path.is_relative_to(state_folder()) else "folder"
+
+
 def _can_write(folder: Path) -> bool:
     """Tell whether a folder can be written, and is none of this package."""
     package = Path(sam_rlx.__file__).parent.resolve()

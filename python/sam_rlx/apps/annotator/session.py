@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import viz
+from sam_rlx import _core, viz
 from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
@@ -27,11 +27,14 @@ from sam_rlx.apps.annotator.gestures import (
     table_of,
 )
 from sam_rlx.apps.annotator.history import Edit, Record
+from sam_rlx.apps.annotator.keys import keys_of
 from sam_rlx.apps.annotator.limits import MAX_VIEWS, MAX_WAITING, MAX_WAITING_BYTES
-from sam_rlx.apps.annotator.projects import OpenProject
+from sam_rlx.apps.annotator.projects import OpenProject, kept_where
+from sam_rlx.apps.annotator.store import FILE_SUFFIX, FOLDER_PROJECT
 from sam_rlx.apps.annotator.values import Change, Document, Object
 from sam_rlx.apps.annotator.worker import During, Worker
 from sam_rlx.errors import InvalidArgumentError, SamRlxError, StateError
+from sam_rlx.model import Model
 
 _LOG = logging.getLogger("sam_rlx")
 _MAX_NAME = 100  # letters of a view's name
@@ -80,6 +83,8 @@ class Session:
 
     # By type of message: what the class can do. Made from its methods.
     gestures: ClassVar[dict[str, Gesture]] = {}
+    model: Model
+    num_threads: int | None = None
     # Those that work after `close` too.
     after_close: ClassVar[frozenset[str]] = frozenset()
 
@@ -105,7 +110,7 @@ class Session:
         self._worker = Worker("widget", during)
         self._waiting_bytes = 0  # of files
         self._views: set[str] = set()
-        self._status: tuple[str, float | None] = ("", None)
+        self._status: tuple[str, float | None, bool] = ("", None, False)
         self._asks: tuple[str | None, Answer] = (None, None)  # whose gesture is being done
         self._doing = ""  # name of that gesture
         self.revision = 0
@@ -203,7 +208,7 @@ class Session:
         """Take back the last edit of what is shown: results of models too."""
         self._moved(self.project.undo(self.key, _by(*self._asks)))
 
-    @gesture("redo", key="Ctrl+Y")
+    @gesture("redo", key="Ctrl+Shift+Z, Ctrl+Y")
     def do_redo(self) -> None:
         """Do again what was taken back."""
         self._moved(self.project.redo(self.key, _by(*self._asks)))
@@ -218,7 +223,7 @@ class Session:
             self.on_changes(edit.changes)
         self.broadcast(self._asks[1])
 
-    @gesture("delete this object", key="Delete")
+    @gesture("delete this object", key="Delete, Backspace")
     def do_delete(self, object: OptionalNumber = None) -> None:
         """Delete an object; the others stay as they are."""
         one = self._object(object)
@@ -234,7 +239,7 @@ class Session:
         self._select(None)
         self.broadcast(self._asks[1])
 
-    @gesture("forget what was not kept", key="Esc")
+    @gesture("one step back: a drag, a tool, what is not kept", key="Esc")
     def do_cancel(self) -> None:
         """Take the current object back to what it was when it became current; none is then."""
         number, kept = self.current, self._kept
@@ -256,7 +261,7 @@ class Session:
         self._select(None if object is None else self._object(object).number)
         self.broadcast(self._asks[1])
 
-    @gesture("rename", key="double click")
+    @gesture("rename", key="F2, double click")
     def do_rename(self, object: Number, name: Name) -> None:
         """Give an object another name."""
         self._put(f"rename to {name}", replace(self._object(object), name=name))
@@ -448,15 +453,15 @@ class Session:
         if send_to_host is not None:
             send_to_host({**head, "to": view}, buffers, view)
 
-    def status(self, text: str, part: float | None = None) -> None:
-        """Say to all views what is done; "" when nothing is."""
-        self._status = (text, part)
+    def status(self, text: str, part: float | None = None, *, stops: bool = False) -> None:
+        """Say to all views what is done, and whether `stop` ends it; "" when nothing is."""
+        self._status = (text, part, stops)
         self.send(self.status_head(), [], None)
 
     @contextmanager
-    def _working(self, text: str) -> Iterator[None]:
+    def _working(self, text: str, *, stops: bool = False) -> Iterator[None]:
         """Say to all views what is done while a block runs."""
-        self.status(text)
+        self.status(text, stops=stops)
         try:
             yield
         finally:
@@ -471,8 +476,8 @@ class Session:
 
     def status_head(self) -> dict[str, Any]:
         """Return the message that says what is done."""
-        text, part = self._status
-        return {"type": "status", "text": text, "part": part}
+        text, part, stops = self._status
+        return {"type": "status", "text": text, "part": part, "stops": stops}
 
     def project_head(self) -> dict[str, Any]:
         """Return what a state says of the project: what undo and redo do, and what is wrong."""
@@ -484,6 +489,7 @@ class Session:
         at = {one.number: index for index, one in enumerate(objects)}
         return {
             "current": at.get(self.current) if self.current is not None else None,
+            "object": None if self.selected is None else self.current,
             "can_undo": undo is not None,
             "can_redo": redo is not None,
             "undo": "" if undo is None else undo.title,
@@ -492,6 +498,34 @@ class Session:
             "read_only": self.project.read_only,
             "unsaved": self.project.problem,
         }
+
+    def about_head(self) -> dict[str, Any]:
+        """Return what a view is told of the work as a whole: its name, where it is kept, keys."""
+        path = self.project.path
+        return {
+            "type": "about",
+            "name": self.title,
+            "kept": kept_where(path),
+            "where": "" if path is None else str(path),
+            "model": self.model_name,
+            "keys": keys_of(self.gestures),
+        }
+
+    @property
+    def title(self) -> str:
+        """A name of the project for people: that of its file, or of its first item."""
+        path = self.project.path
+        items = self.project.history.project.items
+        if path is not None and kept_where(path) == "folder":
+            name = path.name.removesuffix(FILE_SUFFIX)
+            return path.parent.name if path.name == FOLDER_PROJECT else name
+        return items[0].path.rpartition("/")[2] if items else ""
+
+    @property
+    def model_name(self) -> str:
+        """What computes: the model, and its threads."""
+        threads = self.num_threads or _core.build_info()["cores"]
+        return f"{self.model.variant} · {threads} thread{'' if threads == 1 else 's'}"
 
     def publish(self) -> None:
         """Count a change, after what it gave was sent."""

@@ -97,11 +97,10 @@ class VideoSession(Session):
             raise InvalidArgumentError("frames: expected a known length, found an iterator")
         predictor = VideoPredictor(model, source, num_threads=num_threads)
         super().__init__(project or OpenProject(), send, changed)
-        self.model = model
+        self.model, self.num_threads = model, num_threads
         self.count = source.count
         self._source: FrameSource | None = source
         self._predictor: VideoPredictor | None = predictor
-        self._num_threads = num_threads
         self._clicks: Clicks | None = None
         self._clicks_frame = -1
         self._told: dict[int, tuple[Prompt, ...]] = {}  # what the predictor knows, by number
@@ -201,7 +200,7 @@ class VideoSession(Session):
             raise UnsupportedError(
                 f"text: expected a model of SAM 3, found one of {self.model.family}"
             )
-        with self._working("searching"):
+        with self._working(f"Looking for {text}"):
             found = self._clicks_on(frame).find(text, threshold, [], [])
         pairs = zip(found.masks, found.scores, strict=True)
         self._begin_with(
@@ -287,7 +286,7 @@ class VideoSession(Session):
 
     # ---------------------------------------------------------------- tracking
 
-    @gesture("track all objects", key="T")
+    @gesture("track all objects from here", key="T")
     def do_propagate(
         self,
         frame: OptionalFrame = None,
@@ -388,7 +387,7 @@ class VideoSession(Session):
         """Return the clip with its objects."""
         return AnnotatedClip(self.name, self.key, self.hw, self.count, self.document)
 
-    @gesture("export", edits=False)
+    @gesture("export", key="Ctrl+E", edits=False)
     def do_export(self, format: Words) -> ExportedFile:
         """Write the objects as a file."""
         file = export_clip(format, self.annotated())
@@ -423,6 +422,7 @@ class VideoSession(Session):
         """Send a view the size of the video and all objects; it asks for frames."""
         head = {**clip_head(self.hw, self.count), "key": self.key, "answer": answer}
         with self._lock:
+            self.send(self.about_head(), [], view)
             self.send(head, [], view)
             self.send(self._state(None), [], view)
             self.send(self._progress_head(None), [], view)
@@ -448,7 +448,7 @@ class VideoSession(Session):
     def _clicks_on(self, frame: int) -> Clicks:
         """Return predictors that have encoded a frame."""
         if self._clicks is None:
-            self._clicks = Clicks(self.model, self._num_threads)
+            self._clicks = Clicks(self.model, self.num_threads)
         if self._clicks_frame != frame:
             self._clicks.set_image(self.read(frame))
             self._clicks_frame = frame

@@ -30,6 +30,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.keys import keys_of
 from sam_rlx.apps.annotator.projects import OpenProject
 from sam_rlx.apps.annotator.sources import ImageSource
 from sam_rlx.apps.annotator.values import Item
@@ -45,6 +46,7 @@ from sam_rlx.errors import InvalidArgumentError, MediaWarning, SamRlxError
 
 _TRY_AGAIN = 1013
 _MAX_INCOMING = 10_000  # messages that wait for what an earlier one asks for
+_ROWS = ImageSession.gestures
 _SMALL_RANGE = 26  # of 256: less than a tenth
 
 Parts = tuple[dict[str, Any], list[memoryview]]
@@ -221,6 +223,7 @@ class Tab:
             "models": list(self._engine.models),
             "max_bytes": most,
             "projects": kept.listed(),
+            "about": {"name": "", "kept": "", "where": "", "model": "", "keys": keys_of(_ROWS)},
         }
         self._put(packed(welcome, []))
         tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._work())]
