@@ -206,7 +206,7 @@ def check_controls(view: View, width: int, height: int) -> None:
 @pytest.mark.parametrize("broken", quick(["1", "0", "2", "01"], 0))
 def test_broken_images(view: View, files: list[Path], tmp_path: Path, broken: str) -> None:
     """They are stepped over with a mark and a sentence, and can be mended."""
-    wrong = [int(at) for at in wrong]
+    wrong = [int(at) for at in broken]
     whole = files[0].read_bytes()
     for at in wrong:
         files[at].write_bytes(files[at].read_bytes()[:300])
