@@ -160,6 +160,10 @@ class ImageSource:
         """Return the path of a file below the folder that has all of them, or the name."""
         return self._paths[index]
 
+    def file(self, index: int) -> Path | None:
+        """Return the file of an image, None for one that is an array."""
+        return self._items[index] if self._is_file[index] else None
+
     def close(self) -> None:
         """Forget the images; their names stay."""
         self._items = [

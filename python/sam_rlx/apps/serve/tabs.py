@@ -105,6 +105,10 @@ class Uploads(ImageSource):
 
     path = name
 
+    def file(self, index: int) -> Path | None:
+        """Return None: the contents are kept under other names."""
+        return None
+
     def meet(self, project: OpenProject) -> list[str]:
         """Return nothing: the items are the images."""
         return []
