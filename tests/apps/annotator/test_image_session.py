@@ -129,8 +129,13 @@ def test_clicks_and_boxes_are_the_predictors(
     assert (session.document.objects[0].mask == wanted.masks[0]).all()
     session.call("commit")
     session.call("box", box=BOX)
+    first = session.document.objects[0].mask
     wanted = predictor.predict(box=BOX, multimask_output=False)
     assert len(session.document.objects) == 2
+    assert (session.document.objects[1].mask == wanted.masks[0] & ~first).all()
+    session.call("undo")
+    session.call("others_stay", on=False)
+    session.call("box", box=BOX)
     assert (session.document.objects[1].mask == wanted.masks[0]).all()
 
 

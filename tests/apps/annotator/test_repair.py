@@ -19,6 +19,8 @@ def blobs(seed: int, hw: tuple[int, int] = HW) -> NDArray[np.bool_]:
     """Return smooth random shapes with holes and crumbs, up to the border."""
     values = np.random.default_rng(seed).normal(size=hw)
     mask = ndimage.gaussian_filter(values, 1.0 + seed % 3) > 0
+    mask[20:27, 20:30] = True
+    mask[22:25, 23:26 + seed % 2] = mask[22, 28] = False
     return np.asarray(mask, np.bool_)
 
 

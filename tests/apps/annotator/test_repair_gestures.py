@@ -44,10 +44,8 @@ def test_a_stroke_stays_on_top_of_later_clicks(widget: SegmentWidget, image: np.
     erased = repair.stroke(HW, [(60, 60)], 9)
     widget.click(FIRST[0] + 10, FIRST[1])
     points, labels = [FIRST, (FIRST[0] + 10, FIRST[1])], [1, 1]
-    found = predictor.predict(
-        point_coords=points, point_labels=labels, multimask_output=False
-    ).best()
-    assert (widget.objects[0].mask == (found.mask | painted) & ~erased).all()
+    found = predictor.predict(point_coords=points, point_labels=labels, multimask_output=False)
+    assert (widget.objects[0].mask == (found.masks[0] | painted) & ~erased).all()
     seen = [state(widget)]
     for _ in range(4):
         widget.undo()
@@ -152,7 +150,7 @@ def test_moved_and_removed_points_are_answered(widget: SegmentWidget, image: np.
             point_labels=[1] * len(points),
             multimask_output=len(points) == 1,
         )
-        return np.asarray(found.best().mask)
+        return np.asarray(found.masks[found.best().index])
 
     widget.click(*FIRST)
     widget.click(FIRST[0] + 15, FIRST[1])
