@@ -28,6 +28,14 @@ HW = (61, 87)
 FRAMES = 5
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+
+def pixels_of(file: Any) -> NDArray[Any]:
+    with Image.open(file) as image:
+        return np.array(image)
+
+
 def shapes() -> list[NDArray[np.bool_]]:
     """Return a part with a hole and a crumb, a triangle, and a part at the border."""
     holed = np.zeros(HW, np.bool_)
@@ -134,7 +142,7 @@ def test_panoptic_segments_are_the_masks(widget: SegmentWidget, tmp_path: Path) 
     document = json.loads((tmp_path / "out" / "panoptic.json").read_text())
     assert all(one["isthing"] == 1 for one in document["categories"])
     for one in document["annotations"]:
-        pixels = np.asarray(Image.open(tmp_path / "out" / "panoptic" / one["file_name"]), np.uint32)
+        pixels = pixels_of(tmp_path / "out" / "panoptic" / one["file_name"]).astype(np.uint32)
         segments = pixels[..., 0] + 256 * pixels[..., 1] + 65536 * pixels[..., 2]
         assert set(np.unique(segments)) - {0} == {each["id"] for each in one["segments_info"]}
         for each in one["segments_info"]:
@@ -215,7 +223,7 @@ def test_labelme_masks_are_png_of_their_box(widget: SegmentWidget, tmp_path: Pat
         for one in document["shapes"]:
             assert one["shape_type"] == "mask"
             (x0, y0), (x1, y1) = one["points"]
-            part = np.asarray(Image.open(streams.BytesIO(base64.b64decode(one["mask"]))))
+            part = pixels_of(streams.BytesIO(base64.b64decode(one["mask"])))
             assert part.shape == (y1 - y0 + 1, x1 - x0 + 1)
             mask = np.zeros(HW, np.bool_)
             mask[y0 : y1 + 1, x0 : x1 + 1] = part.astype(np.bool_)
@@ -241,10 +249,10 @@ def test_voc_has_classes_and_objects(widget: SegmentWidget, tmp_path: Path) -> N
     assert names[0] == "object"
     stems = (tmp_path / "out" / "ImageSets/Segmentation/train.txt").read_text().split()
     assert stems == ["cam0_a", "cam1_a"]
-    image = Image.open(tmp_path / "out" / "SegmentationClass" / "cam0_a.png")
-    assert image.mode == "P"
-    classes = np.asarray(image)
-    objects = np.asarray(Image.open(tmp_path / "out" / "SegmentationObject" / "cam0_a.png"))
+    with Image.open(tmp_path / "out" / "SegmentationClass" / "cam0_a.png") as image:
+        assert image.mode == "P"
+        classes = np.array(image)
+    objects = pixels_of(tmp_path / "out" / "SegmentationObject" / "cam0_a.png")
     first, second = shapes()[:2]
     assert (objects == 1)[first].all()
     assert (classes[first] == 1).all()
@@ -266,12 +274,12 @@ def test_tables_images_and_arrays(widget: SegmentWidget, tmp_path: Path) -> None
         assert (arrays["masks"] == np.stack(shapes()[:2])).all()
         assert arrays["classes"].tolist() == ["object", "nucleus"]
     widget.export(tmp_path / "masks", "masks")
-    one = np.asarray(Image.open(tmp_path / "masks" / "cam0" / "a" / "001_object.png"))
+    one = pixels_of(tmp_path / "masks" / "cam0" / "a" / "001_object.png")
     assert (one == 255 * shapes()[0]).all()
     widget.export(tmp_path / "cut", "cutouts")
-    assert Image.open(tmp_path / "cut" / "cam0" / "a" / "001_object.png").size == (22, 28)
+    assert pixels_of(tmp_path / "cut" / "cam0" / "a" / "001_object.png").shape == (28, 22, 4)
     widget.export(tmp_path / "over", "overlay")
-    assert Image.open(tmp_path / "over" / "cam0" / "a.png").size == HW[::-1]
+    assert pixels_of(tmp_path / "over" / "cam0" / "a.png").shape == (*HW, 3)
     shapely = pytest.importorskip("shapely", reason="the judge of GeoJSON")
     widget.export(tmp_path / "geo", "geojson")
     found = json.loads((tmp_path / "geo" / "cam0" / "a.geojson").read_text())
@@ -339,7 +347,7 @@ def test_clips_by_their_rules(video: VideoWidget, tmp_path: Path) -> None:
     video.export(tmp_path / "davis", "davis")
     files = sorted((tmp_path / "davis").rglob("*.png"))
     assert len(files) == FRAMES
-    assert Image.open(files[0]).mode == "P"
+    assert set(np.unique(pixels_of(files[0]))) == {0, 1}
     video.export(tmp_path / "cvat", "cvat")
     root = ElementTree.parse(tmp_path / "cvat" / "annotations.xml").getroot()
     tracks = {
@@ -348,7 +356,7 @@ def test_clips_by_their_rules(video: VideoWidget, tmp_path: Path) -> None:
     }
     assert tracks["2"] == [("2", "0"), ("3", "1")]
     video.export(tmp_path / "frames", "alpha_frames")
-    alpha = np.asarray(Image.open(tmp_path / "frames" / "000000.png"))[..., 3] > 0
+    alpha = pixels_of(tmp_path / "frames" / "000000.png")[..., 3] > 0
     assert alpha.tobytes() in wanted[0]
     video.export(tmp_path / "studio", "label_studio")
     task = json.loads((tmp_path / "studio" / "tasks.json").read_text())[0]

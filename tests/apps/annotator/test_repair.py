@@ -20,7 +20,7 @@ def blobs(seed: int, hw: tuple[int, int] = HW) -> NDArray[np.bool_]:
     values = np.random.default_rng(seed).normal(size=hw)
     mask = ndimage.gaussian_filter(values, 1.0 + seed % 3) > 0
     mask[20:27, 20:30] = True
-    mask[22:25, 23:26 + seed % 2] = mask[22, 28] = False
+    mask[22:25, 23 : 26 + seed % 2] = mask[22, 28] = False
     return np.asarray(mask, np.bool_)
 
 

@@ -21,7 +21,7 @@ from sam_rlx.apps.annotator.gestures import (
 from sam_rlx.apps.annotator.history import Edit
 from sam_rlx.apps.annotator.session import Session, by_view
 from sam_rlx.apps.annotator.values import ClassDef, Color, Document, Item, Project, State
-from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
 
 class ClassGestures(Session):
@@ -38,6 +38,10 @@ class ClassGestures(Session):
             there = ", ".join(f"{one.number} ({one.name})" for one in self.classes[:20])
             raise InvalidArgumentError(f"class_number: expected one of {there}, found {number}")
         return found
+
+    def check_order(self) -> None:
+        """Raise `UnsupportedError` where the order of the items is given, as that of a folder."""
+        raise UnsupportedError("order: expected items of the page, found files or frames")
 
     def mean_color(self) -> Color | None:
         """Return the mean colour of what is shown, None where that would take long."""
@@ -171,7 +175,8 @@ class ClassGestures(Session):
 
     @gesture("order the items")
     def do_order(self, keys: Keys) -> None:
-        """Put items first, in this order; the others follow as they were."""
+        """Put items first, in this order; the others follow as they were. Of the page alone."""
+        self.check_order()
 
         def change(project: Project) -> tuple[Project, dict[str, Document]]:
             return replace(project, items=ordered(project.items, keys)), {}

@@ -257,3 +257,28 @@ def _row(
     checks = {one.name: get_args(hints[one.name])[-1] for one in parameters}
     required = frozenset(one.name for one in parameters if one.default is one.empty)
     return Gesture(name, title, key, attribute, checks, required, edits, of_views)
+
+
+def messages_text(tables: Mapping[str, Mapping[str, Gesture]]) -> str:
+    """Return the page that lists all rows, by the names of the tables that have them."""
+    lines = [
+        "# Messages of views",
+        "",
+        "Made from the table of gestures: `python -m sam_rlx.apps.annotator.messages`.",
+        "",
+        "| type | fields | key | what it does | of |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    names = sorted({name for table in tables.values() for name in table})
+    for name in names:
+        of = [kind for kind, table in tables.items() if name in table]
+        row = tables[of[0]][name]
+        said = [
+            f"`{field}`{'' if field in row.required else '?'}: {check.said}"
+            for field, check in row.fields.items()
+            if check.of_views
+        ]
+        where = ", ".join(of) if row.of_views else "Python"
+        cells = (f"`{name}`", "; ".join(said), row.key, row.title, where)
+        lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+    return "\n".join([*lines, ""])

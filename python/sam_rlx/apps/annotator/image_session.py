@@ -448,6 +448,11 @@ class ImageSession(ExportGestures):
             raise InvalidArgumentError(f"frame: expected {FRAME} of an image, found {frame}")
         return FRAME
 
+    def check_order(self) -> None:
+        """Raise `UnsupportedError` where the order of the images is given."""
+        if not self.sources.can_be_ordered:
+            super().check_order()
+
     def mean_color(self) -> Color:
         """Return the mean colour of the image."""
         red, green, blue = self.image[::16, ::16].reshape(-1, 3).mean(axis=0).round().tolist()
@@ -471,7 +476,7 @@ class ImageSession(ExportGestures):
             self._put(title, rest)
         self.broadcast(self._asks[1])
 
-    @gesture("another answer", key="C")
+    @gesture("another answer", key="C, Shift+1 to 3")
     def do_candidate(self, index: Choice) -> None:
         """Choose another answer to the prompts of the current object."""
         one = self._free(None)
@@ -550,7 +555,7 @@ class ImageSession(ExportGestures):
         head = {"type": "note", "text": said, "about": "text", "best": best}
         self.send({**head, "threshold": threshold}, [], self._asks[0])
 
-    @gesture("find everything", key="E")
+    @gesture("find everything", key="G")
     def do_everything(self, on: Flag = True, options: Options = None) -> None:
         """Find masks to choose from; `on` false takes them away."""
         if not on:
@@ -702,7 +707,7 @@ class ImageSession(ExportGestures):
 
     # ---------------------------------------------------------------- images and files
 
-    @gesture("another image", key="PageUp, PageDown", edits=False)
+    @gesture("another image", key="A, D, PageUp, PageDown", edits=False)
     def do_image(self, index: Index) -> None:
         """Go to an image of the queue.
 

@@ -235,7 +235,7 @@ class Session:
         """Take back the last edit of what is shown: results of models too."""
         self._moved(self.project.undo(self.key, by_view(*self._asks)))
 
-    @gesture("redo", key="Ctrl+Y")
+    @gesture("redo", key="Ctrl+Shift+Z, Ctrl+Y")
     def do_redo(self) -> None:
         """Do again what was taken back."""
         self._moved(self.project.redo(self.key, by_view(*self._asks)))
@@ -282,13 +282,13 @@ class Session:
         self._select(None)
         self.broadcast(self._asks[1])
 
-    @gesture("choose an object", key="1 to 9", edits=False)
+    @gesture("choose an object", key="J, Shift+J", edits=False)
     def do_select(self, object: OptionalNumber = None) -> None:
         """Choose the object that prompts change; null: they begin a new one."""
         self._select(None if object is None else self._object(object).number)
         self.broadcast(self._asks[1])
 
-    @gesture("rename", key="double click")
+    @gesture("rename", key="F2, double click")
     def do_rename(self, object: Number, name: Name) -> None:
         """Give an object another name."""
         self._put(f"rename to {name}", replace(self._object(object), name=name))

@@ -52,6 +52,8 @@ class ImageSource:
         It is something else, or an empty sequence.
     """
 
+    can_be_ordered = False  # whether the order of a project's items is that of the images
+
     def __init__(self, images: Any) -> None:
         self.folder: Path | None = None
         if isinstance(images, (str, os.PathLike)):

@@ -561,8 +561,8 @@ def changed_project(project: Project, changes: Iterable[Change]) -> Project:
             known.pop(change.key, None)
         else:
             known[change.key] = change.after
-    order = next((one.after for one in changes if one.what == "order"), ())
-    named = [key for key in order or () if key in items]
+    order = next((one.after for one in changes if one.what == "order"), None) or ()
+    named = [key for key in order if key in items]
     ordered = {key: items[key] for key in [*named, *(key for key in items if key not in order)]}
     return Project(
         tuple(sorted(classes.values(), key=lambda one: one.number)), tuple(ordered.values())

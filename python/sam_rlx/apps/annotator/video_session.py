@@ -220,7 +220,7 @@ class VideoSession(ExportGestures):
         named = "" if name is None else fields.name({"name": name})
         self._begin_with(frame, "begin with a mask", [(named, mask, 1.0, "hand")])
 
-    @gesture("find by words")
+    @gesture("find by words", key="/")
     def do_text(self, frame: Frame, text: Words, threshold: Threshold = 0.5) -> None:
         """Find all that a text names on a frame; each becomes an object that tracking follows.
 
@@ -663,7 +663,7 @@ class VideoSession(ExportGestures):
         """Return what a person should look at, the worst first."""
         return to_check(self.tracks)
 
-    @gesture("what to check", edits=False)
+    @gesture("what to check", key="N", edits=False)
     def do_check(self) -> list[Finding]:
         """Tell a view what should be looked at, with a reason each."""
         return self._send_checks(*self._asks)
@@ -751,7 +751,7 @@ class VideoSession(ExportGestures):
 
     # ---------------------------------------------------------------- views
 
-    @gesture("show a frame", edits=False)
+    @gesture("show a frame", key=", . Home End", edits=False)
     def do_frame(self, frame: Frame) -> None:
         """Send a view a frame with its masks."""
         self._check_frame(frame)

@@ -67,6 +67,8 @@ class Uploads(ImageSource):
         Takes a text that the tab shows: what a page cannot see as a warning.
     """
 
+    can_be_ordered = True
+
     def __init__(
         self,
         project: OpenProject,

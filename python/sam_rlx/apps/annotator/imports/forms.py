@@ -3,6 +3,7 @@
 import base64
 import binascii
 import io as streams
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,13 @@ def _files(path: Path, *suffixes: str) -> list[Path]:
     if not found:
         raise InvalidArgumentError(f"{path}: expected files {suffixes} in it, found none")
     return found
+
+
+def _beside(path: Path, file: Path, name: Any) -> str:
+    """Return the path of an image that a file names, which lies beside it."""
+    plain = name_in(file.name, name).replace("\\", "/")
+    folder = file.parent.relative_to(path).as_posix() if path.is_dir() else "."
+    return plain if folder == "." else f"{folder}/{plain}"
 
 
 # ------------------------------------------------------------------ COCO
@@ -218,10 +226,15 @@ def _yolo_names(path: Path) -> dict[int, str]:
 
 
 def _plain(text: str) -> str:
+    """Return a text of YAML on one line: bare, or in quotes."""
     found = text.strip()
-    for quote in ('"', "'"):
-        if len(found) > 1 and found.startswith(quote) and found.endswith(quote):
-            found = found[1:-1]
+    if len(found) > 1 and found[0] == found[-1] == "'":
+        found = found[1:-1].replace("''", "'")
+    elif len(found) > 1 and found[0] == found[-1] == '"':
+        try:
+            found = json.loads(found)
+        except ValueError as error:
+            raise wrong("names", "a text in quotes", found) from error
     return name_in("names", found)
 
 
@@ -233,7 +246,7 @@ def read_labelme(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
     for file in _files(path, ".json"):
         document = entry(file.name, json_of(file))
         hw = size(file.name, document.get("imageHeight"), document.get("imageWidth"))
-        picture = FoundPicture(name_in(file.name, document.get("imagePath")))
+        picture = FoundPicture(_beside(path, file, document.get("imagePath")))
         for at, one in enumerate(entries(f"{file.name}: shapes", document.get("shapes"))):
             where = f"{file.name}: shapes[{at}]"
             category = name_in(f"{where}.label", one.get("label"))
@@ -283,7 +296,7 @@ def read_isat(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
         document = entry(file.name, json_of(file))
         info = entry(f"{file.name}: info", document.get("info"))
         hw = size(file.name, info.get("height"), info.get("width"))
-        picture = FoundPicture(name_in(file.name, info.get("name")))
+        picture = FoundPicture(_beside(path, file, info.get("name")))
         groups: dict[tuple[str, str], Any] = {}
         notes: dict[tuple[str, str], str] = {}
         shapes = entries(f"{file.name}: objects", document.get("objects"))
