@@ -169,7 +169,7 @@ def test_other_files_are_refused_and_stay(path: Path, contents: bytes) -> None:
 
 
 def test_a_newer_version_is_refused(path: Path) -> None:
-    path.write_text('{"format": "sam_rlx.project", "version": 2}')
+    path.write_text('{"format": "sam_rlx.project", "version": 3}')
     with pytest.raises(UnsupportedError, match="a newer sam_rlx"):
         load(path)
 

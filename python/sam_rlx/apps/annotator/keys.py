@@ -49,25 +49,30 @@ _VIEW = {
     "outside": ("U", "Where you aim is outside"),
     "help": ("?", "All keys"),
 }
-_MOUSE = re.compile(r"click|drag")
+_MOUSE = re.compile(r"click|drag|over it")
 
 
 def keys_of(table: Mapping[str, Gesture]) -> list[dict[str, Any]]:
     """Return a row for each thing that a key, the mouse or a button does.
 
-    Each has its `name`, a `title`, the `keys` ("Ctrl+Z", "Shift+1 to 3"), and what it is with the
+    A key of a view's own is that alone. Each row has its `name`, a `title`, the `keys` ("Ctrl+Z", "Shift+1 to 3"), and what it is with the
     `mouse`.
     """
-    rows = [(one.name, one.key, one.title[:1].upper() + one.title[1:]) for one in table.values()]
-    rows += [(name, key, title) for name, (key, title) in _VIEW.items()]
+    own = {part for key, _ in _VIEW.values() for part in _parts(key)}
+    rows = [
+        (one.name, [part for part in _parts(one.key) if part not in own], one.title)
+        for one in table.values()
+        if one.of_views
+    ]
+    rows += [(name, _parts(key), title) for name, (key, title) in _VIEW.items()]
     return [
         {
             "name": name,
-            "title": title,
-            "keys": [part for part in _parts(key) if not _MOUSE.search(part)],
-            "mouse": [part for part in _parts(key) if _MOUSE.search(part)],
+            "title": title[:1].upper() + title[1:],
+            "keys": [part for part in parts if not _MOUSE.search(part)],
+            "mouse": [part for part in parts if _MOUSE.search(part)],
         }
-        for name, key, title in rows
+        for name, parts, title in rows
     ]
 
 

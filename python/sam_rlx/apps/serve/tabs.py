@@ -69,6 +69,8 @@ class Uploads(ImageSource):
         Takes a text that the tab shows: what a page cannot see as a warning.
     """
 
+    can_be_ordered = True
+
     def __init__(
         self,
         project: OpenProject,
@@ -106,6 +108,10 @@ class Uploads(ImageSource):
         return self._all[index].path
 
     path = name
+
+    def file(self, index: int) -> Path | None:
+        """Return None: the contents are kept under other names."""
+        return None
 
     def meet(self, project: OpenProject) -> list[str]:
         """Return nothing: the items are the images."""

@@ -33,7 +33,7 @@ export class Top {
     this.find = make("div.find", {}, icon("find", true), this.words, make("kbd", { textContent: "/" }), this.options);
     this.undo = front.button("button.icon", "undo", { icon: "undo" });
     this.redo = front.button("button.icon.wide", "redo", { icon: "redo" });
-    this.export = front.button("button.plain.export", "export", { icon: "export", small: true, text: WORDS.export });
+    this.export = front.button("button.plain.export", "export_as", { icon: "export", small: true, text: WORDS.export });
     this.keys = front.button("button.icon.wide", "help", { icon: "keys" });
     this.drawer = make("button.icon.panelkey", {
       type: "button", title: WORDS.objects, ariaLabel: WORDS.objects,

@@ -107,26 +107,69 @@ class Dialog {
   }
 }
 
+const radios = (name, options) => make("span.seg", { role: "radiogroup" },
+  ...options.map(([value, words], at) => make("label", {},
+    make("input", { type: "radio", name: `srx-${name}`, value, checked: !at }), words)));
+
+const cancelling = ({ element }) => make("button.plain", { type: "button", textContent: WORDS.cancel,
+  onclick: () => element.close() });
+
+// One file that can be loaded again, or a folder of another program's form, as a ZIP.
 export class ExportDialog extends Dialog {
   ask() {
     const { state } = this.front;
-    const forms = Object.entries(isClip(state) ? WORDS.formsClip : WORDS.forms);
-    const choices = forms.map(([form, [name, what]], at) => make("label.form", {},
-      make("input", { type: "radio", name: "srx-form", value: form, checked: !at }),
-      make("b", { textContent: name }), make("small", { textContent: what })));
-    const form = make("form.export", { method: "dialog", onsubmit: () => this.write() },
-      this.head(WORDS.export, WORDS.exportHead(state.image.name, state.objects.length)),
-      make("div.forms", {}, ...choices),
-      make("p.soft", { textContent: state.objects.length ? "" : WORDS.nothingToExport }),
-      make("footer", {}, make("button.plain", { type: "button", textContent: WORDS.cancel,
-        onclick: () => this.element.close() }), make("button.main", { textContent: WORDS.download })));
-    this.open(form);
+    const { project: { items }, objects, image } = state;
+    const files = Object.entries(isClip(state) ? WORDS.formsClip : WORDS.forms)
+      .map(([name, [title, what]]) => [name, "", title, what]);
+    const forms = (state.about?.forms || []).map(({ name, title, loses }) => {
+      const [head, what = ""] = title.split(": ");
+      return ["", name, head, [what, loses && WORDS.loses(loses)].filter((part) => part).join("; ")];
+    });
+    const choices = [...files, ...forms].map(([file, form, title, what], at) =>
+      make("label.form", {}, make("input", { type: "radio", name: "srx-form", value: file || form,
+        file, form, checked: !at, onchange: () => this.draw() }),
+      make("b", { textContent: title }), make("small", { textContent: what })));
+    const count = (test) => items.filter(test).length;
+    const option = (name, words, options) => {
+      const element = labelled(words, radios(name, options));
+      element.name = name;
+      return element;
+    };
+    this.options = [option("images", WORDS.images_, [
+      ["some", WORDS.withObjects(count((item) => item.objects))],
+      ["done", WORDS.areDone(count((item) => item.state === "done"))], ["all", WORDS.all(items.length)]]),
+    option("task", WORDS.task, Object.entries(WORDS.tasks)),
+    option("tolerance", WORDS.outlines, Object.entries(WORDS.tolerances)),
+    option("split", WORDS.validation, Object.entries(WORDS.splits))];
+    this.open(make("form.export", { method: "dialog", onsubmit: () => this.write() },
+      this.head(WORDS.export, image.name), make("div.forms", {}, ...choices), ...this.options,
+      make("p.soft", { textContent: objects.length || count((item) => item.objects) ? "" : WORDS.nothingToExport }),
+      make("footer", {}, cancelling(this), make("button.main", { textContent: WORDS.download }))));
+    this.draw();
     choices[0].firstChild.focus();
   }
 
+  get chosen() {
+    return this.element.querySelector("input[name=srx-form]:checked");
+  }
+
+  draw() {
+    const { form } = this.chosen;
+    for (const option of this.options)
+      show(option, form && (option.name === "images" || form === "yolo" ||
+        (option.name === "tolerance" && ["labelme", "isat", "geojson", "coco"].includes(form))));
+  }
+
   write() {
-    const chosen = this.element.querySelector("input:checked").value;
-    this.front.send("export", { format: chosen });
+    const { file, form } = this.chosen;
+    if (file) return this.front.send("export", { format: file });
+    const fields = { form };
+    for (const option of this.options)
+      if (!option.hidden) {
+        const { value } = option.querySelector("input:checked");
+        if (value) fields[option.name] = ["tolerance", "split"].includes(option.name) ? +value : value;
+      }
+    return this.front.send("export_as", fields);
   }
 }
 
@@ -143,8 +186,7 @@ export class SuccessorDialog extends Dialog {
     this.head(WORDS.removeClass(known.name)),
     choice(WORDS.successor(known.name), others.map((one) => [one.number, one.name]), successor,
       (value) => { successor = +value; }),
-    make("footer", {}, make("button.plain", { type: "button", textContent: WORDS.cancel,
-      onclick: () => this.element.close() }), make("button.main", { textContent: WORDS.remove }))));
+    make("footer", {}, cancelling(this), make("button.main", { textContent: WORDS.remove }))));
   }
 }
 

@@ -361,7 +361,7 @@ export class Front {
       this.top.words.focus();
       return this.top.words.select();
     },
-    export() { if (this.state.image) this.export.ask(); },
+    export_as() { if (this.state.image) this.export.ask(); },
     done() {
       const { image, project } = this.state;
       if (!image || isClip(this.state) || !this.can("done")) return;
@@ -391,7 +391,10 @@ export class Front {
     first_frame() { this.goto(0); },
     last_frame() { this.goto((this.state.image?.frames ?? 1) - 1); },
     propagate() { this.track(false); },
-    track() { this.track(false); },
+    track() {
+      if (isClip(this.state) && this.state.objects.length && !this.state.running)
+        this.send("track", this.where());
+    },
     track_back() { this.track(true); },
     outlines() { this.choose({ outline: !this.state.outline }); },
     names() { this.choose({ names: !this.state.names }); },
@@ -576,8 +579,7 @@ export class Front {
 
   track(reverse) {
     if (!isClip(this.state) || !this.state.objects.length || this.state.running) return;
-    if (this.can("track")) this.send("track", { ...this.where(), both: false, reverse });
-    else this.send("propagate", { ...this.where(), reverse });
+    this.send("propagate", { ...this.where(), reverse });
   }
 
   // The next place to check after the shown frame.
