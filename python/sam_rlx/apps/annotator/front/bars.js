@@ -152,7 +152,7 @@ export class Bar {
   draw(state) {
     const one = currentOf(state);
     show(this.element, one && state.broken === null && !state.drag);
-    if (!one) return;
+    if (!one) return text(this.name, "");
     const { front } = this;
     this.swatch.style.background = css(colorOf(state, one));
     if (!this.name.querySelector("input")) text(this.name, one.name);
