@@ -69,9 +69,12 @@ class Tab:
         return masks
 
     def check(self, predictor: sam_rlx.ImagePredictor) -> None:
-        """Compare all masks with those of the prompts that the page tells of."""
-        masks = self.masks()
-        for one, mask in zip(self.canvas.front("f.objects"), masks, strict=True):
+        """Compare all masks with those of the prompts that the page tells of.
+
+        An object leaves the pixels of those before it alone.
+        """
+        taken: Any = np.False_
+        for one, mask in zip(self.canvas.front("f.objects"), self.masks(), strict=True):
             points = [point[:2] for point in one["marks"]]
             found = predictor.predict(
                 point_coords=points or None,
@@ -79,9 +82,8 @@ class Tab:
                 box=one["boxes"][0] if one["boxes"] else None,
                 multimask_output=len(points) == 1 and not one["boxes"],
             )
-            others = [each for each in masks if each is not mask]  # which keep their pixels
-            free = ~np.any(others, axis=0) if others else np.ones_like(mask)
-            np.testing.assert_array_equal(mask & free, found.masks[one["candidate"]] & free)
+            np.testing.assert_array_equal(mask, found.masks[one["candidate"]] & ~taken)
+            taken = taken | mask
 
 
 @pytest.fixture(params=quick([1, 2], 1), ids=["ratio 1", "ratio 2"])

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -55,6 +56,7 @@ from sam_rlx.apps.annotator.values import (
     Document,
     Gone,
     How,
+    Item,
     Mask,
     Object,
     PackedMask,
@@ -62,8 +64,10 @@ from sam_rlx.apps.annotator.values import (
     Project,
     Prompt,
     Start,
+    State,
     Stroke,
 )
+from sam_rlx.apps.annotator.worker import During
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
 from sam_rlx.video import VideoFrame, VideoPredictor
@@ -102,6 +106,10 @@ class VideoSession(ExportGestures):
         As for `Session`.
     num_threads : int, optional
         As for `VideoPredictor`.
+    item : Item, optional
+        Of the project, that the clip is. Default: one by its content.
+    during : callable, optional
+        As for `Session`.
     """
 
     after_close: ClassVar[frozenset[str]] = frozenset(("export", "export_as"))
@@ -116,12 +124,14 @@ class VideoSession(ExportGestures):
         send: Send | None = None,
         changed: Callable[[int], None] | None = None,
         num_threads: int | None = None,
+        item: Item | None = None,
+        during: During = nullcontext,
     ) -> None:
         source = open_frames(frames)
         if source.count is None:
             raise InvalidArgumentError("frames: expected a known length, found an iterator")
         predictor = VideoPredictor(model, source, num_threads=num_threads)
-        super().__init__(project or OpenProject(), send, changed)
+        super().__init__(project or OpenProject(), send, changed, during)
         self.model, self.num_threads = model, num_threads
         self.count = source.count
         self._source: FrameSource | None = source
@@ -135,7 +145,10 @@ class VideoSession(ExportGestures):
         self._done = (0, 0)
         first = source.read(0)
         self.hw = (first.shape[0], first.shape[1])
-        item = clip_item(source, self.hw)
+        if item is None:
+            item = clip_item(source, self.hw)
+        else:
+            item = replace(item, hw=self.hw, frames=self.count, state=_begun(item), reason="")
         self.key, self.name = item.key, item.path
         self.rate = float(getattr(source, "rate", _RATE))
         self.files = list(source.files)  # that an export may not replace
@@ -902,6 +915,10 @@ def _is_gone(one: Object, frame: int) -> bool:
 def _probability(score: float) -> float:
     """Return the probability of being seen, from its logit."""
     return float(1.0 / (1.0 + np.exp(-np.float64(score))))
+
+
+def _begun(item: Item) -> State:
+    return "begun" if item.state in ("new", "unreadable") else item.state
 
 
 def _counted(count: int, noun: str) -> str:
