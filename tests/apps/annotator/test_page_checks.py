@@ -186,7 +186,8 @@ CONTROLS = """() => [...document.querySelectorAll('.srx button, .srx input')].fi
   !one.closest(".srx-film, .srx-list, .srx-panel")).map((one) => {
   const { x, y, width, height } = one.getBoundingClientRect();
   const top = document.elementFromPoint(x + width / 2, y + height / 2);
-  return [one.title || one.textContent, x, y, x + width, y + height, one === top || one.contains(top),
+  const free = one === top || one.contains(top);
+  return [one.title || one.textContent, x, y, x + width, y + height, free,
     one.scrollWidth <= one.clientWidth + 1];
 })"""
 

@@ -55,8 +55,8 @@ _MOUSE = re.compile(r"click|drag|over it")
 def keys_of(table: Mapping[str, Gesture]) -> list[dict[str, Any]]:
     """Return a row for each thing that a key, the mouse or a button does.
 
-    A key of a view's own is that alone. Each row has its `name`, a `title`, the `keys` ("Ctrl+Z", "Shift+1 to 3"), and what it is with the
-    `mouse`.
+    A key of a view's own is that alone. Each row has its `name`, a `title`, the `keys` ("Ctrl+Z",
+    "Shift+1 to 3"), and what it is with the `mouse`.
     """
     own = {part for key, _ in _VIEW.values() for part in _parts(key)}
     rows = [

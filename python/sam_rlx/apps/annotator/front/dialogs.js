@@ -2,7 +2,6 @@
 // image that cannot be read.
 
 import { icon, keyed, light, make, show, text } from "./dom.js";
-import { isClip } from "./state.js";
 import { WORDS } from "./words.js";
 
 const labelled = (words, field) => make("label.field", {}, make("span", { textContent: words }), field);
@@ -119,15 +118,13 @@ export class ExportDialog extends Dialog {
   ask() {
     const { state } = this.front;
     const { project: { items }, objects, image } = state;
-    const files = Object.entries(isClip(state) ? WORDS.formsClip : WORDS.forms)
-      .map(([name, [title, what]]) => [name, "", title, what]);
     const forms = (state.about?.forms || []).map(({ name, title, loses }) => {
       const [head, what = ""] = title.split(": ");
-      return ["", name, head, [what, loses && WORDS.loses(loses)].filter((part) => part).join("; ")];
+      return [name, head[0].toUpperCase() + head.slice(1),
+        [what, loses && WORDS.loses(loses)].filter((part) => part).join("; ")];
     });
-    const choices = [...files, ...forms].map(([file, form, title, what], at) =>
-      make("label.form", {}, make("input", { type: "radio", name: "srx-form", value: file || form,
-        file, form, checked: !at, onchange: () => this.draw() }),
+    const choices = [["", ...WORDS.oneFile], ...forms].map(([form, title, what], at) =>
+      make("label.form", {}, make("input", { type: "radio", name: "srx-form", value: form, checked: !at, onchange: () => this.draw() }),
       make("b", { textContent: title }), make("small", { textContent: what })));
     const count = (test) => items.filter(test).length;
     const option = (name, words, options) => {
@@ -154,15 +151,15 @@ export class ExportDialog extends Dialog {
   }
 
   draw() {
-    const { form } = this.chosen;
+    const { value: form } = this.chosen;
     for (const option of this.options)
       show(option, form && (option.name === "images" || form === "yolo" ||
         (option.name === "tolerance" && ["labelme", "isat", "geojson", "coco"].includes(form))));
   }
 
   write() {
-    const { file, form } = this.chosen;
-    if (file) return this.front.send("export", { format: file });
+    const { value: form } = this.chosen;
+    if (!form) return this.front.send("export", { format: "coco" });
     const fields = { form };
     for (const option of this.options)
       if (!option.hidden) {

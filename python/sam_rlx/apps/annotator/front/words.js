@@ -125,7 +125,7 @@ export const WORDS = {
   keysWidget: "They are heard while the pointer is over the widget, or the focus in it.",
   keysChanged: "In this version: everything is G (was E), outside is U (was X).",
   close: "Close",
-  loses: (what) => `without ${what}`,
+  loses: (what) => (/pixels/.test(what) ? what : `without ${what}`),
   images_: "Images",
   withObjects: (count) => `With objects (${count})`,
   areDone: (count) => `Done (${count})`,
@@ -138,17 +138,5 @@ export const WORDS = {
   splits: { "": "None", 0.2: "1 in 5" },
   download: "Download",
   nothingToExport: "There is no object so far: click one, and keep it.",
-  forms: {
-    coco: ["One file", "COCO's JSON of all images, which can be loaded again"],
-    png: ["Masks", "A PNG of each object, in a ZIP"],
-    labels: ["Label image", "One PNG, a number for each object"],
-    npz: ["NumPy", "Arrays of masks, scores, names"],
-    polygons: ["Polygons", "One JSON, outlines of all images"],
-  },
-  formsClip: {
-    coco: ["One file", "COCO's JSON with a video and tracks"],
-    png: ["Masks", "A PNG for each frame and object, in a ZIP"],
-    labels: ["Label images", "A PNG for each frame, in a ZIP"],
-    npz: ["NumPy", "Arrays of all frames with masks"],
-  },
+  oneFile: ["One file", "COCO's JSON, which can be loaded again"],
 };
