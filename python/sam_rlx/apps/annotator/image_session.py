@@ -172,6 +172,8 @@ class ImageSession(ExportGestures):
                 errors.append(error)
             else:
                 return
+        if isinstance(errors[0], SamRlxError):  # which does not know the file's name
+            raise type(errors[0])(self.notes[-len(errors)]) from errors[0]
         raise errors[0]
 
     def _show(self, index: int) -> None:

@@ -31,7 +31,7 @@ export class Front {
   // `host` is what a page can do beside messages; null in a notebook.
   constructor(model, root, host) {
     Object.assign(this, { root, host });
-    this.wire = new Wire(model, (head, buffers, mine) => this.hear(head, buffers, mine),
+    this.wire = new Wire(model, (head, buffers, asked) => this.hear(head, buffers, asked),
       () => this.dispatch({ type: "linked", link: "gone" }));
     this.coarse = matchMedia("(pointer: coarse)").matches;
     this.build();
@@ -149,7 +149,7 @@ export class Front {
       open: [...this.root.querySelectorAll("dialog[open], .srx-menu:not([hidden])")].length, error: state.error, link: state.link, waiting: wire.waiting.size, layer: state.layer?.count ?? 0,
       frame: state.frame, frames: image.frames ?? 1, running: state.running,
       shown: isClip(state) ? state.frames.get(state.frame)?.masks.length ?? 0 : state.masks.size,
-      dragged: state.drag ? now() - state.drag.since : null, painted: this.painted,
+      path: state.drag?.path, dragged: state.drag ? now() - state.drag.since : null, painted: this.painted,
       outbox: wire.model.outbox?.waiting.size ?? 0,
       items: state.project.items.map(({ name, state: at, objects }) => [name, at, objects]),
     };
@@ -179,10 +179,11 @@ export class Front {
     return objectOf(this.state, number);
   }
 
-  async hear(head, buffers, mine) {
+  async hear(head, buffers, asked) {
     const { type } = head;
-    if (type === "closed") return;
-    this.dispatch({ type: "heard", good: type !== "error" && mine && !QUIET.has(type) });
+    if (type === "error" && asked?.type === "thumbnail") // an image that cannot be read
+      return this.on_thumbnail(asked.fields, []);
+    this.dispatch({ type: "heard", good: type !== "error" && asked && !QUIET.has(type) });
     if (type === "hover" && head.answer.seq !== this.tools.hoverSeq) return;
     if (isEvent(type)) this.dispatch({ type, head, buffers });
     const effect = this[`on_${type}`];

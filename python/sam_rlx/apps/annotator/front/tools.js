@@ -222,6 +222,7 @@ export class Tools {
 
   ask() {
     const { front } = this;
+    if (currentOf(this.state)?.locked) this.hoverAt = null;
     if (!this.hoverAt || front.wire.waiting.has(this.hoverSeq) || this.state.link !== "open") return;
     const { x, y, label } = this.hoverAt;
     this.hoverAt = null;

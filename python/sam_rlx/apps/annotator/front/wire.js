@@ -21,7 +21,7 @@ export class Wire {
   nudgedFrom = 0; // when it began
   nudgeAt = 0;
 
-  // `hear(head, buffers)` takes messages; `lose()` is called at the end of the connection.
+  // `hear(head, buffers, asked)` takes messages, and what they answer; `lose()` is called at the end of the connection.
   constructor(model, hear, lose) {
     this.model = model;
     this.hear = hear;
@@ -67,10 +67,10 @@ export class Wire {
   take(head, buffers) {
     this.heard = true;
     if (head.to && head.to !== this.id && head.to !== "page") return;
-    const mine = head.answer?.view === this.id;
-    if (mine) this.waiting.delete(head.answer.seq);
+    const asked = head.answer?.view === this.id ? this.waiting.get(head.answer.seq) : undefined;
+    if (asked) this.waiting.delete(head.answer.seq);
     this.gone = false;
-    this.hear(head, buffers, mine);
+    this.hear(head, buffers, asked);
   }
 
   get slow() {
