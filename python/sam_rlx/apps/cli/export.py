@@ -11,7 +11,7 @@ from sam_rlx import io
 from sam_rlx._internal.media.frames import open_frames
 from sam_rlx.apps.annotator import exports
 from sam_rlx.apps.annotator.exports.collect import Source, clip_work, image_work
-from sam_rlx.apps.annotator.exports.work import Clip, Options, Picture, Work
+from sam_rlx.apps.annotator.exports.work import Clip, Options, Still, Work
 from sam_rlx.apps.annotator.history import History
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT, load
 from sam_rlx.apps.annotator.values import Item
@@ -114,10 +114,10 @@ def run(args: argparse.Namespace) -> None:
     else:
         sources = [_source(item, folder) for item in history.project.items]
         work = image_work(history.project, history.document, sources, args.images, args.classes)
-    if not work.pictures:
+    if not work.stills:
         raise UsageError(f"--images: expected some that are {args.images}, found none")
     written = exports.write(args.output, args.form, work, options, overwrite=args.overwrite)
-    counted = common.counted(len(work.pictures), "frame" if clips else "image")
+    counted = common.counted(len(work.stills), "frame" if clips else "image")
     common.tell(f"wrote {written}: {counted}")
 
 
@@ -144,9 +144,9 @@ def _clip(history: History, item: Item, folder: Path, classes: list[str] | None)
             raise FileNotFoundError(f"expected the clip of the project, found none at {path}")
         return source.read(frame)
 
-    def clip(pictures: tuple[Picture, ...]) -> Clip:
+    def clip(stills: tuple[Still, ...]) -> Clip:
         rate = float(getattr(source, "rate", _RATE))
-        return Clip(item.path, hw, item.frames, rate, pictures, item.key, read)
+        return Clip(item.path, hw, item.frames, rate, stills, item.key, read)
 
     document = history.document(item.key)
     return clip_work(history.project, document, clip, item.path, hw, read, classes)
