@@ -810,7 +810,7 @@ class VideoWidget(_Widget):
 
     @also(frame="frame_index")
     def gone(self, frame_index: int, number: int | None = None) -> None:
-        """Say that an object is out of the picture from a frame on, until a later prompt."""
+        """Say that an object is out of sight from a frame on, until a later prompt."""
         self._session.call("gone", frame=frame_index, object=number)
 
     @also(frame="frame_index")

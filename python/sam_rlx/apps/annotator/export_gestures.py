@@ -18,7 +18,7 @@ from sam_rlx.apps.annotator.gestures import (
     Words,
     gesture,
 )
-from sam_rlx.apps.annotator.imports import FoundObject, FoundPicture
+from sam_rlx.apps.annotator.imports import FoundObject, FoundStill
 from sam_rlx.apps.annotator.repair_gestures import RepairGestures
 from sam_rlx.apps.annotator.session import UNCOLORED, by_view
 from sam_rlx.apps.annotator.values import Document, Object, Project
@@ -59,7 +59,7 @@ class ExportGestures(RepairGestures):
             raise InvalidArgumentError(f"task: expected segment or detect, found {task!r}")
         options = Options(tolerance, "detect" if task == "detect" else "segment", split)
         work = self.work(images, classes)
-        if not work.pictures and work.clip is None:
+        if not work.stills and work.clip is None:
             raise InvalidArgumentError(f"images: expected some that are {images!r}, found none")
         with self._working("exporting"):
             if path is not None:
@@ -103,7 +103,7 @@ class ExportGestures(RepairGestures):
         raise NotImplementedError
 
     def placed(
-        self, found: Sequence[FoundPicture]
+        self, found: Sequence[FoundStill]
     ) -> tuple[dict[str, list[tuple[Object, str]]], list[str]]:
         """Return objects and their classes by key, and names of images that are not here."""
         raise NotImplementedError

@@ -39,7 +39,7 @@ from sam_rlx.apps.annotator.gestures import (
     Words,
     gesture,
 )
-from sam_rlx.apps.annotator.imports import FoundPicture
+from sam_rlx.apps.annotator.imports import FoundStill
 from sam_rlx.apps.annotator.layer import Layer, found_masks
 from sam_rlx.apps.annotator.limits import MAX_POINTS
 from sam_rlx.apps.annotator.predict import Clicks, Encode, preview_hw, prompts_of
@@ -796,22 +796,22 @@ class ImageSession(ExportGestures):
         return self._named(Path(name).name) if "/" in name else None
 
     def placed(
-        self, found: Sequence[FoundPicture]
+        self, found: Sequence[FoundStill]
     ) -> tuple[dict[str, list[tuple[Object, str]]], list[str]]:
         """Return objects and their classes by key, and names of images that are not here."""
         placed: dict[str, list[tuple[Object, str]]] = {}
         absent = []
-        for picture in found:
-            at = self._named(picture.name)
+        for found_still in found:
+            at = self._named(found_still.name)
             if at is None:
-                absent.append(picture.name)
+                absent.append(found_still.name)
                 continue
             hw = self._size_of(at)
             objects = []
-            for one in picture.objects:
+            for one in found_still.objects:
                 if one.mask.hw != hw:
                     raise InvalidArgumentError(
-                        f"{picture.name}: expected masks of {hw[1]} x {hw[0]} pixels, found "
+                        f"{found_still.name}: expected masks of {hw[1]} x {hw[0]} pixels, found "
                         f"{one.mask.hw[1]} x {one.mask.hw[0]}"
                     )
                 made = without_number(one, masks={FRAME: Mask(one.mask, 1.0, "file")})

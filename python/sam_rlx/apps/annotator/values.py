@@ -193,7 +193,7 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Gone:
-    """The object has left the picture: from this frame on it has no mask, until a later prompt."""
+    """The object is out of sight: from this frame on it has no mask, until a later prompt."""
 
     number: int
     frame: int

@@ -20,7 +20,7 @@ from sam_rlx.apps.annotator.described import described
 from sam_rlx.apps.annotator.export import ExportedFile
 from sam_rlx.apps.annotator.export_gestures import ExportGestures, without_number
 from sam_rlx.apps.annotator.exports.collect import clip_work
-from sam_rlx.apps.annotator.exports.work import Clip, Picture, Work
+from sam_rlx.apps.annotator.exports.work import Clip, Still, Work
 from sam_rlx.apps.annotator.gestures import (
     BoxField,
     Contents,
@@ -35,7 +35,7 @@ from sam_rlx.apps.annotator.gestures import (
     Words,
     gesture,
 )
-from sam_rlx.apps.annotator.imports import FoundPicture
+from sam_rlx.apps.annotator.imports import FoundStill
 from sam_rlx.apps.annotator.limits import MAX_POINTS
 from sam_rlx.apps.annotator.predict import Clicks, preview_hw, prompts_of
 from sam_rlx.apps.annotator.projects import OpenProject
@@ -587,7 +587,7 @@ class VideoSession(ExportGestures):
 
     @gesture("gone from here on")
     def do_gone(self, frame: Frame, object: OptionalNumber = None) -> None:
-        """Say that an object is out of the picture from a frame on, until a later prompt of it."""
+        """Say that an object is out of sight from a frame on, until a later prompt of it."""
         one = self._free(object)
         self._check_frame(frame)
         gone = replace(one, prompts=(*one.prompts, Gone(one.next_prompt, frame)))
@@ -706,8 +706,8 @@ class VideoSession(ExportGestures):
     def work(self, images: str, classes: Sequence[str] | None) -> Work:
         """Return the clip that an export writes."""
 
-        def clip(pictures: tuple[Picture, ...]) -> Clip:
-            return Clip(self.name, self.hw, self.count, self.rate, pictures, self.key, self.read)
+        def clip(stills: tuple[Still, ...]) -> Clip:
+            return Clip(self.name, self.hw, self.count, self.rate, stills, self.key, self.read)
 
         project = self.project.history.project
         return clip_work(project, self.document, clip, self.name, self.hw, self.read, classes)
@@ -718,13 +718,13 @@ class VideoSession(ExportGestures):
         return height, width
 
     def placed(
-        self, found: Sequence[FoundPicture]
+        self, found: Sequence[FoundStill]
     ) -> tuple[dict[str, list[tuple[Object, str]]], list[str]]:
         """Return the objects of frames, joined by their tracks."""
         tracks: dict[str, tuple[Object, str]] = {}
-        for at, picture in enumerate(found):
-            frame = self._frame_named(picture)
-            for one in picture.objects:
+        for at, found_still in enumerate(found):
+            frame = self._frame_named(found_still)
+            for one in found_still.objects:
                 if one.mask.hw != self.hw:
                     raise InvalidArgumentError(
                         f"frame {frame}: expected masks of {self.hw}, found {one.mask.hw}"
@@ -736,11 +736,11 @@ class VideoSession(ExportGestures):
                 tracks[key] = replace(known, masks=masks, prompts=prompts), one.category
         return {self.key: list(tracks.values())}, []
 
-    def _frame_named(self, picture: FoundPicture) -> int:
-        """Return the frame of a picture: its number, or that of its name."""
-        digits = Path(picture.name).stem
+    def _frame_named(self, still: FoundStill) -> int:
+        """Return the frame of a still: its number, or that of its name."""
+        digits = Path(still.name).stem
         number = int(digits) if digits.isdigit() and len(digits) < 9 else -1
-        frame = picture.frame if picture.frame is not None else number
+        frame = still.frame if still.frame is not None else number
         if not 0 <= frame < self.count:
             raise InvalidArgumentError(f"frame: expected 0 to {self.count - 1}, found {frame}")
         return frame

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import io
+from sam_rlx._internal.files.suffixes import images_of
 from sam_rlx._internal.media.frames import open_frames
 from sam_rlx.apps.annotator import exports
 from sam_rlx.apps.annotator.exports.collect import Source, clip_work, image_work
-from sam_rlx.apps.annotator.exports.work import Clip, Options, Picture, Work
+from sam_rlx.apps.annotator.exports.work import Clip, Options, Still, Work
 from sam_rlx.apps.annotator.history import History
+from sam_rlx.apps.annotator.identity import relative
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT, load
 from sam_rlx.apps.annotator.values import Item
 from sam_rlx.apps.cli import common
@@ -112,17 +114,26 @@ def run(args: argparse.Namespace) -> None:
     if clips:
         work = _clip(history, clips[0], folder, args.classes)
     else:
-        sources = [_source(item, folder) for item in history.project.items]
+        items = list(history.project.items)
+        files = _files(folder) if snapshot.name == FOLDER_PROJECT else {}
+        if args.images == "all":  # those too that nobody has opened yet
+            known = {one.path for one in items}
+            items += [Item(path, path) for path in files if path not in known]
+        sources = [_source(item, files.get(item.path, folder / item.path)) for item in items]
         work = image_work(history.project, history.document, sources, args.images, args.classes)
-    if not work.pictures:
+    if not work.stills:
         raise UsageError(f"--images: expected some that are {args.images}, found none")
     written = exports.write(args.output, args.form, work, options, overwrite=args.overwrite)
-    counted = common.counted(len(work.pictures), "frame" if clips else "image")
+    counted = common.counted(len(work.stills), "frame" if clips else "image")
     common.tell(f"wrote {written}: {counted}")
 
 
-def _source(item: Item, folder: Path) -> Source:
-    path = folder / item.path
+def _files(folder: Path) -> dict[str, Path]:
+    """Return the images of a folder by the paths that its project has for them."""
+    return {relative(path, folder): path for path in images_of(folder).files}
+
+
+def _source(item: Item, path: Path) -> Source:
 
     def read() -> NDArray[np.uint8]:
         return io.read_image(path)
@@ -144,9 +155,9 @@ def _clip(history: History, item: Item, folder: Path, classes: list[str] | None)
             raise FileNotFoundError(f"expected the clip of the project, found none at {path}")
         return source.read(frame)
 
-    def clip(pictures: tuple[Picture, ...]) -> Clip:
+    def clip(stills: tuple[Still, ...]) -> Clip:
         rate = float(getattr(source, "rate", _RATE))
-        return Clip(item.path, hw, item.frames, rate, pictures, item.key, read)
+        return Clip(item.path, hw, item.frames, rate, stills, item.key, read)
 
     document = history.document(item.key)
     return clip_work(history.project, document, clip, item.path, hw, read, classes)

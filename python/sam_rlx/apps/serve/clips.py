@@ -47,7 +47,7 @@ def check_clip(contents: bytes, most_pixels: int) -> None:
 def tracker(engine: Engine, name: str) -> Model:
     """Return a model that follows objects: the chosen one, another one of the server's, or ours."""
     models = [engine.models[name], *engine.models.values()]
-    return next((model for model in models if model.family != "sam"), None) or _packaged()
+    return next((model for model in models if model.supports_video), None) or _packaged()
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sam_rlx._internal.formats import coco
 from sam_rlx._internal.formats.instances import plain_name
-from sam_rlx.apps.annotator.exports.work import Options, Picture, Shown, Work, below, put_png
+from sam_rlx.apps.annotator.exports.work import Options, Shown, Still, Work, below, put_png
 
 
 def write_instances(folder: Path, work: Work, options: Options) -> None:
@@ -25,7 +25,7 @@ def write_instances(folder: Path, work: Work, options: Options) -> None:
             file.write(",")
         _write_list(file, "categories", categories(work))
         file.write(",")
-        _write_list(file, "images", (_image(work, *one) for one in enumerate(work.pictures, 1)))
+        _write_list(file, "images", (_image(work, *one) for one in enumerate(work.stills, 1)))
         file.write(",")
         _write_list(file, "annotations", _annotations(work, options))
         file.write("}\n")
@@ -44,21 +44,21 @@ def _write_list(file: IO[str], name: str, entries: Iterable[Any]) -> None:
     file.write("]")
 
 
-def _image(work: Work, number: int, picture: Picture) -> dict[str, Any]:
-    height, width = picture.hw
-    said: dict[str, Any] = {"id": number, "file_name": picture.name}
+def _image(work: Work, number: int, still: Still) -> dict[str, Any]:
+    height, width = still.hw
+    said: dict[str, Any] = {"id": number, "file_name": still.name}
     said |= {"height": height, "width": width}
-    if picture.frame is not None:
-        said |= {"video_id": 1, "frame_index": picture.frame}
-    if picture.key and picture.frame is None:
-        said["sam_rlx"] = {"key": picture.key}
+    if still.frame is not None:
+        said |= {"video_id": 1, "frame_index": still.frame}
+    if still.key and still.frame is None:
+        said["sam_rlx"] = {"key": still.key}
     return said
 
 
 def _annotations(work: Work, options: Options) -> Iterable[dict[str, Any]]:
     number = 0
-    for image, picture in enumerate(work.pictures, 1):
-        for one in picture.objects:
+    for image, still in enumerate(work.stills, 1):
+        for one in still.objects:
             instance = one.instance()
             if instance.area:
                 number += 1
@@ -72,15 +72,15 @@ def _annotations(work: Work, options: Options) -> Iterable[dict[str, Any]]:
                         polygons=options.tolerance is not None,
                         tolerance=options.tolerance or 0.0,
                     ),
-                    **_said(one, picture),
+                    **_said(one, still),
                 }
 
 
-def _said(one: Shown, picture: Picture) -> dict[str, Any]:
+def _said(one: Shown, still: Still) -> dict[str, Any]:
     said: dict[str, Any] = {"name": one.one.name, "color": list(one.one.color)}
     said |= {"text": one.one.text} if one.one.text else {}
     said |= {"note": one.one.note} if one.one.note else {}
-    return said if picture.frame is None else {**said, "track_id": plain_name(one.number)}
+    return said if still.frame is None else {**said, "track_id": plain_name(one.number)}
 
 
 def write_panoptic(folder: Path, work: Work, options: Options) -> None:
@@ -89,15 +89,15 @@ def write_panoptic(folder: Path, work: Work, options: Options) -> None:
     Where masks overlap, the smaller one is on top.
     """
     images, annotations = [], []
-    for number, picture in enumerate(work.pictures, 1):
-        segments = np.zeros(picture.hw, np.uint32)
-        for one in sorted(picture.objects, key=lambda each: -each.instance().area):
+    for number, still in enumerate(work.stills, 1):
+        segments = np.zeros(still.hw, np.uint32)
+        for one in sorted(still.objects, key=lambda each: -each.instance().area):
             segments[one.pixels()] = one.number
-        entries = [entry for one in picture.objects if (entry := _segment(one, segments))]
-        name = f"{work.stem(picture)}.png"
+        entries = [entry for one in still.objects if (entry := _segment(one, segments))]
+        name = f"{work.stem(still)}.png"
         channels = np.stack([segments & 255, segments >> 8 & 255, segments >> 16 & 255], axis=2)
         put_png(folder, f"panoptic/{name}", channels.astype(np.uint8))
-        images.append(_image(work, number, picture))
+        images.append(_image(work, number, still))
         annotations.append({"image_id": number, "file_name": name, "segments_info": entries})
     things = [{**one, "supercategory": "", "isthing": 1} for one in categories(work)]
     document = {"images": images, "annotations": annotations, "categories": things}
@@ -119,7 +119,7 @@ def write_youtube_vis(folder: Path, work: Work, options: Options) -> None:
     clip = work.clip
     assert clip is not None
     height, width = clip.hw
-    frames = {picture.frame: picture.name for picture in work.pictures}
+    frames = {still.frame: still.name for still in work.stills}
     names = [frames.get(at, f"{Path(clip.name).stem}/{at:06d}.jpg") for at in range(clip.count)]
     video = {"id": 1, "width": width, "height": height, "length": clip.count, "file_names": names}
     with (folder / "instances.json").open("w", encoding="utf-8") as file:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx.apps.annotator.exports.work import Clip, Picture, Shown, Work, chosen
+from sam_rlx.apps.annotator.exports.work import Clip, Shown, Still, Work, chosen
 from sam_rlx.apps.annotator.values import ClassDef, Document, Project
 from sam_rlx.errors import InvalidArgumentError
 
@@ -56,7 +56,7 @@ def image_work(
         raise InvalidArgumentError(f"images: expected one of {get_args(Which)}, found {which!r}")
     kept = chosen(project.classes, classes)
     items = {item.key: item for item in project.items}
-    pictures = []
+    stills = []
     for source in sources:
         item = items.get(source.key)
         state = "new" if item is None else item.state
@@ -68,14 +68,14 @@ def image_work(
         packed = next((one.mask.packed.hw for one in objects), None)
         hw = packed or (item.hw if item is not None else None) or source.hw()
         key = source.key.partition("-")[0]
-        pictures.append(Picture(source.name, hw, objects, key, source.read, source.file))
-    return Work(kept, tuple(pictures))
+        stills.append(Still(source.name, hw, objects, key, source.read, source.file))
+    return Work(kept, tuple(stills))
 
 
 def clip_work(
     project: Project,
     document: Document,
-    clip: Callable[[tuple[Picture, ...]], Clip],
+    clip: Callable[[tuple[Still, ...]], Clip],
     name: str,
     hw: tuple[int, int],
     read: Callable[[int], NDArray[np.uint8]],
@@ -84,15 +84,15 @@ def clip_work(
     """Return a clip with its frames that have masks; `clip` makes it of them."""
     kept = chosen(project.classes, classes)
     stem = Path(name).stem or "clip"
-    pictures = []
+    stills = []
     for frame in sorted({frame for one in document.objects for frame in one.masks}):
         objects = _shown(project, document, frame, kept)
         if objects:
-            picture = Picture(
+            still = Still(
                 f"{stem}/{frame:06d}.jpg", hw, objects, "", _reader(read, frame), frame=frame
             )
-            pictures.append(picture)
-    return Work(kept, tuple(pictures), clip(tuple(pictures)))
+            stills.append(still)
+    return Work(kept, tuple(stills), clip(tuple(stills)))
 
 
 def _reader(

@@ -17,12 +17,12 @@ def write_yolo(folder: Path, work: Work, options: Options) -> None:
     """Write ``data.yaml``, images and label files of YOLO, in train and val."""
     names = [one.name for one in work.classes]
     parts = {False: "train", True: "val"}
-    for picture in work.pictures:
-        part = parts[options.is_validation(picture)]
-        stem = work.stem(picture).replace("/", "_")
-        put_image(picture, folder / "images" / part, stem)
+    for still in work.stills:
+        part = parts[options.is_validation(still)]
+        stem = work.stem(still).replace("/", "_")
+        put_image(still, folder / "images" / part, stem)
         text = yolo.lines(
-            [one.instance() for one in picture.objects],
+            [one.instance() for one in still.objects],
             names,
             box=options.task == "detect",
             tolerance=options.tolerance or 0.0,
@@ -46,10 +46,10 @@ def write_mots(folder: Path, work: Work, options: Options) -> None:
     assert clip is not None
     height, width = clip.hw
     with below(folder, f"{Path(clip.name).stem or 'clip'}.txt").open("w", encoding="ascii") as file:
-        for picture in work.pictures:
-            free = np.ones(picture.hw, np.bool_)
+        for still in work.stills:
+            free = np.ones(still.hw, np.bool_)
             lines = []
-            for one in sorted(picture.objects, key=lambda each: each.instance().area):
+            for one in sorted(still.objects, key=lambda each: each.instance().area):
                 pixels = one.pixels() & free
                 free &= ~pixels
                 if pixels.any():
@@ -58,7 +58,7 @@ def write_mots(folder: Path, work: Work, options: Options) -> None:
                     number = 1000 * kind + one.number
                     lines.append((one.number, f"{number} {kind} {height} {width} {text}"))
             for _, line in sorted(lines):
-                file.write(f"{picture.frame} {line}\n")
+                file.write(f"{still.frame} {line}\n")
 
 
 def write_csv(folder: Path, work: Work, options: Options) -> None:
@@ -67,33 +67,33 @@ def write_csv(folder: Path, work: Work, options: Options) -> None:
     with (folder / "objects.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*head, "height", "center_x", "center_y", "note"])
-        for picture in work.pictures:
-            frame = "" if picture.frame is None else picture.frame
-            for one in picture.objects:
+        for still in work.stills:
+            frame = "" if still.frame is None else still.frame
+            for one in still.objects:
                 shape = one.instance()
                 middle = [f"{value:.3f}" for value in shape.centroid] if shape.area else ["", ""]
                 said = [one.number, one.one.name, one.of_class.name, f"{one.mask.score:.4f}"]
                 shown = [one.mask.how, shape.area, *shape.box, *middle, one.one.note]
-                writer.writerow([picture.name, frame, *said, *shown])
+                writer.writerow([still.name, frame, *said, *shown])
 
 
 def write_geojson(folder: Path, work: Work, options: Options) -> None:
     """Write a FeatureCollection for each image, in pixels."""
-    for picture in work.pictures:
+    for still in work.stills:
         found = geojson.collection(
-            [one.instance() for one in picture.objects],
+            [one.instance() for one in still.objects],
             geojson.as_transform(None),
             geojson.as_crs(None),
             options.tolerance or 0.0,
         )
-        target = below(folder, f"{work.stem(picture)}.geojson")
+        target = below(folder, f"{work.stem(still)}.geojson")
         target.write_text(json.dumps(found), encoding="utf-8")
 
 
 def write_npz(folder: Path, work: Work, options: Options) -> None:
     """Write an NPZ archive for each image: ``masks`` (N, H, W), ``names``, ``classes``, ..."""
-    for picture in work.pictures:
-        objects = picture.objects
+    for still in work.stills:
+        objects = still.objects
         others: dict[str, Any] = {
             "numbers": np.array([one.number for one in objects], np.int64),
             "names": np.array([one.one.name for one in objects], np.str_),
@@ -101,10 +101,10 @@ def write_npz(folder: Path, work: Work, options: Options) -> None:
             "scores": np.array([one.mask.score for one in objects], np.float32),
             "colors": np.array([one.one.color for one in objects], np.uint8).reshape(-1, 3),
         }
-        target = below(folder, f"{work.stem(picture)}.npz")
+        target = below(folder, f"{work.stem(still)}.npz")
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
             with archive.open("masks.npy", "w", force_zip64=True) as member:
-                shape = (len(objects), *picture.hw)
+                shape = (len(objects), *still.hw)
                 head = {"descr": "|b1", "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(member, head)  # type: ignore[no-untyped-call]
                 for one in objects:  # one mask at a time: together they may be gigabytes

@@ -14,8 +14,8 @@ from sam_rlx import _core
 from sam_rlx.apps.annotator.exports.work import (
     Clip,
     Options,
-    Picture,
     Shown,
+    Still,
     Work,
     below,
     put_image,
@@ -39,7 +39,7 @@ def write_label_studio(folder: Path, work: Work, options: Options) -> None:
         tags = '<Video name="video" value="$video"/>\n<VideoRectangle name="box" toName="video"/>'
         labels = ("Labels", "videoLabels", "video")
     else:
-        tasks = [_image_task(picture, options) for picture in work.pictures]
+        tasks = [_image_task(still, options) for still in work.stills]
         tags = '<Image name="image" value="$image"/>'
         labels = (_tag(options), "label", "image")
     tag, name, to = labels
@@ -59,20 +59,18 @@ def _tag(options: Options) -> str:
     return "BrushLabels" if options.tolerance is None else "PolygonLabels"
 
 
-def _image_task(picture: Picture, options: Options) -> dict[str, Any]:
+def _image_task(still: Still, options: Options) -> dict[str, Any]:
     found = [
         entry
-        for one in picture.objects
-        for entry in _label_studio_object(one, picture, options)
+        for one in still.objects
+        for entry in _label_studio_object(one, still, options)
         if one.mask.packed.bits
     ]
-    return {"data": {"image": picture.name}, "annotations": [{"result": found}]}
+    return {"data": {"image": still.name}, "annotations": [{"result": found}]}
 
 
-def _label_studio_object(
-    one: Shown, picture: Picture, options: Options
-) -> Iterator[dict[str, Any]]:
-    height, width = picture.hw
+def _label_studio_object(one: Shown, still: Still, options: Options) -> Iterator[dict[str, Any]]:
+    height, width = still.hw
     head = {
         "from_name": "label",
         "to_name": "image",
@@ -82,7 +80,7 @@ def _label_studio_object(
     }
     name = [one.of_class.name]
     if options.task == "detect":
-        value = {**_percent(one.mask.packed.box, picture.hw), "rotation": 0}
+        value = {**_percent(one.mask.packed.box, still.hw), "rotation": 0}
         value["rectanglelabels"] = name
         yield {**head, "id": f"{one.number}", "type": "rectanglelabels", "value": value}
     elif options.tolerance is None:
@@ -138,7 +136,7 @@ def write_cvat(folder: Path, work: Work, options: Options) -> None:
     with (folder / "annotations.xml").open("w", encoding="utf-8") as file:
         file.write('<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n')
         file.write("  <version>1.1</version>\n  <meta><task>\n")
-        size = work.clip.count if work.clip else len(work.pictures)
+        size = work.clip.count if work.clip else len(work.stills)
         mode = "interpolation" if work.clip else "annotation"
         file.write(f"    <size>{size}</size>\n    <mode>{mode}</mode>\n    <labels>\n")
         for one in work.classes:
@@ -156,8 +154,8 @@ def write_cvat(folder: Path, work: Work, options: Options) -> None:
             )
         file.write("  </task></meta>\n")
         if work.clip is None:
-            for at, picture in enumerate(work.pictures):
-                file.write(_cvat_image(at, picture))
+            for at, still in enumerate(work.stills):
+                file.write(_cvat_image(at, still))
         else:
             for number in work.clip.numbers:
                 file.write(_cvat_track(work.clip, number))
@@ -168,15 +166,15 @@ def _text(value: str) -> str:
     return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _cvat_image(at: int, picture: Picture) -> str:
-    height, width = picture.hw
+def _cvat_image(at: int, still: Still) -> str:
+    height, width = still.hw
     masks = "".join(
         f'    <mask label={quoteattr(one.of_class.name)} source="manual" occluded="0" '
         f'{_cvat_mask(one)} z_order="{order}"></mask>\n'
-        for order, one in enumerate(picture.objects)
+        for order, one in enumerate(still.objects)
         if one.mask.packed.bits
     )
-    head = f'id="{at}" name={quoteattr(picture.name)} width="{width}" height="{height}"'
+    head = f'id="{at}" name={quoteattr(still.name)} width="{width}" height="{height}"'
     return f"  <image {head}>\n{masks}  </image>\n"
 
 
@@ -219,14 +217,14 @@ def _cvat_shape(frame: int, one: Shown, outside: bool) -> str:
 
 def write_labelme(folder: Path, work: Work, options: Options) -> None:
     """Write each image with labelme's JSON beside it: masks, or polygons with a tolerance."""
-    for picture in work.pictures:
-        stem = work.stem(picture)
-        image = put_image(picture, folder, stem)
-        height, width = picture.hw
+    for still in work.stills:
+        stem = work.stem(still)
+        image = put_image(still, folder, stem)
+        height, width = still.hw
         document: dict[str, Any] = {
             "version": "5.5.0",
             "flags": {},
-            "shapes": [s for one in picture.objects for s in _labelme_shapes(one, options)],
+            "shapes": [s for one in still.objects for s in _labelme_shapes(one, options)],
             "imagePath": image.name,
             "imageData": None,
             "imageHeight": height,
@@ -266,13 +264,13 @@ def write_isat(folder: Path, work: Work, options: Options) -> None:
 
     An object is a group of polygons; its holes are polygons of the background, on top of them.
     """
-    for picture in work.pictures:
-        stem = work.stem(picture)
-        image = put_image(picture, folder, stem)
-        height, width = picture.hw
+    for still in work.stills:
+        stem = work.stem(still)
+        image = put_image(still, folder, stem)
+        height, width = still.hw
         info = {"description": "ISAT", "folder": "", "name": image.name, "width": width}
         info |= {"height": height, "depth": 3, "note": ""}
-        objects = [s for one in picture.objects for s in _isat_objects(one, options)]
+        objects = [s for one in still.objects for s in _isat_objects(one, options)]
         for layer, entry in enumerate(objects, 1):
             entry["layer"] = float(layer)
         text = json.dumps({"info": info, "objects": objects}, ensure_ascii=False, indent=1)

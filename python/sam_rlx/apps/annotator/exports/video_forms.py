@@ -13,7 +13,7 @@ def write_overlay_clip(folder: Path, work: Work, options: Options) -> None:
     """Write ``overlay.mp4``: each frame with its masks."""
     clip = work.clip
     assert clip is not None
-    by_frame = {picture.frame: picture for picture in work.pictures}
+    by_frame = {still.frame: still for still in work.stills}
     with ClipWriter(folder / "overlay.mp4", clip.rate) as writer:
         for frame in range(clip.count):
             pixels = clip.read(frame)
@@ -25,7 +25,7 @@ def write_alpha_frames(folder: Path, work: Work, options: Options) -> None:
     """Write ``000000.png``, ...: each frame as RGBA, opaque where an object is."""
     clip = work.clip
     assert clip is not None
-    by_frame = {picture.frame: picture for picture in work.pictures}
+    by_frame = {still.frame: still for still in work.stills}
     for frame in range(clip.count):
         pixels = clip.read(frame)
         opacity = np.zeros(clip.hw, np.uint8)

@@ -53,8 +53,8 @@ class Shown:
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
-    """An image, or a frame of a clip.
+class Still:
+    """A still: an image, or a frame of a clip.
 
     Attributes
     ----------
@@ -90,22 +90,22 @@ class Clip:
     hw: tuple[int, int]
     count: int
     rate: float
-    pictures: tuple[Picture, ...]
+    stills: tuple[Still, ...]
     key: str
     read: Callable[[int], NDArray[np.uint8]]
 
     @cached_property
     def numbers(self) -> list[int]:
         """The numbers of its objects."""
-        return sorted({one.number for picture in self.pictures for one in picture.objects})
+        return sorted({one.number for still in self.stills for one in still.objects})
 
     def track(self, number: int) -> dict[int, Shown]:
         """Return an object by frame."""
         return {
-            picture.frame: one
-            for picture in self.pictures
-            for one in picture.objects
-            if one.number == number and picture.frame is not None
+            still.frame: one
+            for still in self.stills
+            for one in still.objects
+            if one.number == number and still.frame is not None
         }
 
 
@@ -117,28 +117,28 @@ class Work:
     ----------
     classes : tuple of ClassDef
         Those that are written, with and without objects.
-    pictures : tuple of Picture
+    stills : tuple of Still
         Images; for a clip its frames with masks.
     clip : Clip, optional
     """
 
     classes: tuple[ClassDef, ...]
-    pictures: tuple[Picture, ...]
+    stills: tuple[Still, ...]
     clip: Clip | None = None
 
     @cached_property
     def stems(self) -> dict[str, str]:
-        """By name of a picture: its path without suffix, or with it where two would be equal."""
+        """By name of a still: its path without suffix, or with it where two would be equal."""
         found: dict[str, str] = {}
-        names = [picture.name for picture in self.pictures]
+        names = [still.name for still in self.stills]
         short = [safe(str(Path(name).with_suffix(""))) for name in names]
         for name, stem in zip(names, short, strict=True):
             found[name] = stem if short.count(stem) == 1 else safe(name)
         return found
 
-    def stem(self, picture: Picture) -> str:
-        """Return the path of a picture's files, without a suffix."""
-        return self.stems[picture.name]
+    def stem(self, still: Still) -> str:
+        """Return the path of a still's files, without a suffix."""
+        return self.stems[still.name]
 
     def index(self, one: Shown) -> int:
         """Return the index of the class of an object, from 0."""
@@ -163,9 +163,9 @@ class Options:
     task: Task = "segment"
     split: float | None = None
 
-    def is_validation(self, picture: Picture) -> bool:
-        """Tell of which part a picture is: the same at each export."""
-        digest = hashlib.sha256((picture.key or picture.name).encode()).digest()
+    def is_validation(self, still: Still) -> bool:
+        """Tell of which part a still is: the same at each export."""
+        digest = hashlib.sha256((still.key or still.name).encode()).digest()
         return self.split is not None and digest[0] / 256 < self.split
 
 
@@ -181,14 +181,14 @@ def safe_name(name: str) -> str:
     return kept.strip()[:_MAX_NAME] or "object"
 
 
-def put_image(picture: Picture, folder: Path, stem: str) -> Path:
-    """Put a picture into a folder: the file itself where there is one; return its path there."""
-    if picture.file is not None:
-        target = below(folder, stem + picture.file.suffix)
-        shutil.copyfile(picture.file, target)
+def put_image(still: Still, folder: Path, stem: str) -> Path:
+    """Put a still into a folder: the file itself where there is one; return its path there."""
+    if still.file is not None:
+        target = below(folder, stem + still.file.suffix)
+        shutil.copyfile(still.file, target)
         return target
     target = below(folder, stem + ".png")
-    io.pillow("Image").fromarray(picture.read()).save(target, compress_level=1)
+    io.pillow("Image").fromarray(still.read()).save(target, compress_level=1)
     return target
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from sam_rlx.apps.annotator.imports import forms
-from sam_rlx.apps.annotator.imports.found import FoundObject, FoundPicture, SizeOf
+from sam_rlx.apps.annotator.imports.found import FoundObject, FoundStill, SizeOf
 from sam_rlx.errors import InvalidArgumentError
 
 ReadName: TypeAlias = Literal[
     "panoptic", "yolo", "label_studio", "cvat", "labelme", "isat", "voc", "labels", "masks",
     "mots", "youtube_vis", "davis",
 ]  # fmt: skip
-Reader: TypeAlias = Callable[[Path, SizeOf], Iterator[FoundPicture]]
+Reader: TypeAlias = Callable[[Path, SizeOf], Iterator[FoundStill]]
 READERS: dict[str, Reader] = {
     "panoptic": forms.read_panoptic,
     "yolo": forms.read_yolo,
@@ -29,7 +29,7 @@ READERS: dict[str, Reader] = {
 }
 
 
-def read(path: Path, form: str, size_of: SizeOf) -> list[FoundPicture]:
+def read(path: Path, form: str, size_of: SizeOf) -> list[FoundStill]:
     """Return the images, or frames, of a folder or file with their objects.
 
     Parameters
@@ -55,4 +55,4 @@ def read(path: Path, form: str, size_of: SizeOf) -> list[FoundPicture]:
     return list(READERS[form](path, size_of))
 
 
-__all__ = ["READERS", "FoundObject", "FoundPicture", "ReadName", "read"]
+__all__ = ["READERS", "FoundObject", "FoundStill", "ReadName", "read"]

@@ -13,7 +13,7 @@ import numpy as np
 from sam_rlx._internal.media.mask_files import read_labels
 from sam_rlx.apps.annotator.imports.found import (
     FoundObject,
-    FoundPicture,
+    FoundStill,
     Size,
     SizeOf,
     box_mask,
@@ -66,7 +66,7 @@ def _beside(path: Path, file: Path, name: Any) -> str:
 # ------------------------------------------------------------------ COCO
 
 
-def read_panoptic(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_panoptic(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read ``panoptic.json`` and its PNG."""
     file = _one(path, "panoptic.json")
     document = entry(file.name, json_of(file))
@@ -83,7 +83,7 @@ def read_panoptic(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
         name = images.get(whole(f"{where}.image_id", one.get("image_id")))
         if name is None:
             raise wrong(f"{where}.image_id", "one of images", one.get("image_id"))
-        picture = FoundPicture(name)
+        still = FoundStill(name)
         png = _inside(file.parent / "panoptic", name_in(where, one.get("file_name")))
         segments = labels_of(png)
         for segment in entries(f"{where}.segments_info", one.get("segments_info")):
@@ -93,8 +93,8 @@ def read_panoptic(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
                 raise wrong(f"{where}.category_id", "one of categories", segment.get("category_id"))
             color = (number & 255) << 16 | number & 0xFF00 | number >> 16  # R is the low byte
             mask = PackedMask.of(segments == (color if segments.max() > 255 else number))
-            picture.add(where, FoundObject(category, mask))
-        yield picture
+            still.add(where, FoundObject(category, mask))
+        yield still
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -105,7 +105,7 @@ def _inside(folder: Path, name: str) -> Path:
     return found
 
 
-def read_youtube_vis(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_youtube_vis(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read ``instances.json`` of one video."""
     file = _one(path, "instances.json")
     document = entry(file.name, json_of(file))
@@ -113,7 +113,7 @@ def read_youtube_vis(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
         whole("categories.id", one.get("id")): name_in("categories.name", one.get("name"))
         for one in entries("categories", document.get("categories"))
     }
-    pictures: dict[int, FoundPicture] = {}
+    stills: dict[int, FoundStill] = {}
     for at, one in enumerate(entries("annotations", document.get("annotations"))):
         where = f"annotations[{at}]"
         category = names.get(whole(where, one.get("category_id")))
@@ -125,14 +125,14 @@ def read_youtube_vis(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
         for frame, found in enumerate(masks):
             if found is not None:
                 mask = column_mask(f"{where}.segmentations[{frame}]", found)
-                picture = pictures.setdefault(frame, FoundPicture("", frame=frame))
-                picture.add(where, FoundObject(category, mask, f"{one.get('id', at)}"))
-    yield from (pictures[frame] for frame in sorted(pictures))
+                still = stills.setdefault(frame, FoundStill("", frame=frame))
+                still.add(where, FoundObject(category, mask, f"{one.get('id', at)}"))
+    yield from (stills[frame] for frame in sorted(stills))
 
 
-def read_mots(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_mots(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read a text of MOTS; classes are called by their numbers."""
-    pictures: dict[int, FoundPicture] = {}
+    stills: dict[int, FoundStill] = {}
     for at, line in enumerate(text_of(_files(path, ".txt")[0]).splitlines(), 1):
         if not line.strip():
             continue
@@ -143,15 +143,15 @@ def read_mots(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
         frame = whole(where, parts[0])
         hw = size(where, parts[3], parts[4])
         mask = column_mask(where, {"size": list(hw), "counts": parts[5]}, hw)
-        picture = pictures.setdefault(frame, FoundPicture("", frame=frame))
-        picture.add(where, FoundObject(f"class {whole(where, parts[2])}", mask, parts[1]))
-    yield from (pictures[frame] for frame in sorted(pictures))
+        still = stills.setdefault(frame, FoundStill("", frame=frame))
+        still.add(where, FoundObject(f"class {whole(where, parts[2])}", mask, parts[1]))
+    yield from (stills[frame] for frame in sorted(stills))
 
 
 # ------------------------------------------------------------------ YOLO
 
 
-def read_yolo(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_yolo(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read label files of YOLO; ``data.yaml`` has the names of classes."""
     names = _yolo_names(path / "data.yaml") if path.is_dir() else {}
     folder = path / "labels" if (path / "labels").is_dir() else path
@@ -159,9 +159,9 @@ def read_yolo(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
         name = file.stem
         hw = size_of(name)
         if hw is None:
-            yield FoundPicture(name)
+            yield FoundStill(name)
             continue
-        picture = FoundPicture(name)
+        still = FoundStill(name)
         for at, line in enumerate(text_of(file).splitlines(), 1):
             where = f"{file.name}: line {at}"
             if not line.strip():
@@ -170,8 +170,8 @@ def read_yolo(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
             number = whole(where, kind)
             values = [_fraction(where, one) for one in rest]
             category = names.get(number, f"class {number}")
-            picture.add(where, FoundObject(category, _yolo_mask(where, values, hw)))
-        yield picture
+            still.add(where, FoundObject(category, _yolo_mask(where, values, hw)))
+        yield still
 
 
 def _yolo_mask(where: str, values: list[float], hw: Size) -> PackedMask:
@@ -241,12 +241,12 @@ def _plain(text: str) -> str:
 # ------------------------------------------------------------------ annotation tools
 
 
-def read_labelme(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_labelme(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read labelme's JSON: masks, polygons, rectangles and circles."""
     for file in _files(path, ".json"):
         document = entry(file.name, json_of(file))
         hw = size(file.name, document.get("imageHeight"), document.get("imageWidth"))
-        picture = FoundPicture(_beside(path, file, document.get("imagePath")))
+        still = FoundStill(_beside(path, file, document.get("imagePath")))
         for at, one in enumerate(entries(f"{file.name}: shapes", document.get("shapes"))):
             where = f"{file.name}: shapes[{at}]"
             category = name_in(f"{where}.label", one.get("label"))
@@ -254,11 +254,11 @@ def read_labelme(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
             track = "" if group is None else f"{whole(f'{where}.group_id', group)}"
             note = one.get("description")
             mask = _labelme_mask(where, one, hw)
-            picture.add(
+            still.add(
                 where,
                 FoundObject(category, mask, track, note if isinstance(note, str) else ""),
             )
-        yield picture
+        yield still
 
 
 def _labelme_mask(where: str, one: dict[str, Any], hw: Size) -> PackedMask:
@@ -290,13 +290,13 @@ def _png_in(where: str, value: Any) -> Any:
     return read_labels(streams.BytesIO(contents))[0]
 
 
-def read_isat(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_isat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read ISAT's JSON: polygons by layer; the background cuts holes into what is below it."""
     for file in _files(path, ".json"):
         document = entry(file.name, json_of(file))
         info = entry(f"{file.name}: info", document.get("info"))
         hw = size(file.name, info.get("height"), info.get("width"))
-        picture = FoundPicture(_beside(path, file, info.get("name")))
+        still = FoundStill(_beside(path, file, info.get("name")))
         groups: dict[tuple[str, str], Any] = {}
         notes: dict[tuple[str, str], str] = {}
         shapes = entries(f"{file.name}: objects", document.get("objects"))
@@ -316,8 +316,8 @@ def read_isat(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
             notes[key] = said if isinstance(said, str) else ""
         for key, mask in groups.items():
             found = FoundObject(key[0], PackedMask.of(mask), "", notes[key])
-            picture.add(file.name, found)
-        yield picture
+            still.add(file.name, found)
+        yield still
 
 
 def _layer(one: dict[str, Any]) -> float:
@@ -325,19 +325,19 @@ def _layer(one: dict[str, Any]) -> float:
     return float(layer) if isinstance(layer, (int, float)) else 0.0
 
 
-def read_cvat(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_cvat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read ``annotations.xml`` of CVAT 1.1: images, or tracks."""
     root = xml_of(_one(path, "annotations.xml"))
     for image in root.findall("image"):
         name = name_in("image.name", image.get("name"))
         hw = size(name, image.get("height"), image.get("width"))
-        picture = FoundPicture(name)
+        still = FoundStill(name)
         for shape in image:
             if shape.tag in ("mask", "polygon", "box"):
                 category = name_in(f"{name}.label", shape.get("label"))
-                picture.add(name, FoundObject(category, _cvat_mask(name, shape, hw)))
-        yield picture
-    pictures: dict[int, FoundPicture] = {}
+                still.add(name, FoundObject(category, _cvat_mask(name, shape, hw)))
+        yield still
+    stills: dict[int, FoundStill] = {}
     original = root.find("meta/task/original_size")
     for track in root.findall("track"):
         where = f"track {track.get('id')}"
@@ -348,10 +348,10 @@ def read_cvat(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
         for shape in track:
             if shape.tag in ("mask", "polygon", "box") and shape.get("outside") != "1":
                 frame = whole(f"{where}.frame", shape.get("frame"))
-                picture = pictures.setdefault(frame, FoundPicture("", frame=frame))
+                still = stills.setdefault(frame, FoundStill("", frame=frame))
                 mask = _cvat_mask(where, shape, hw)
-                picture.add(where, FoundObject(category, mask, f"{track.get('id')}"))
-    yield from (pictures[frame] for frame in sorted(pictures))
+                still.add(where, FoundObject(category, mask, f"{track.get('id')}"))
+    yield from (stills[frame] for frame in sorted(stills))
 
 
 def _cvat_mask(where: str, shape: Any, hw: Size) -> PackedMask:
@@ -382,20 +382,20 @@ def _real(where: str, text: str | None) -> float:
     return numbers(where, [value], 1)[0]
 
 
-def read_label_studio(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_label_studio(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read tasks of Label Studio: brush codes, polygons and rectangles of images."""
     file = _one(path, "tasks.json")
     for at, task in enumerate(entries(file.name, json_of(file))):
         where = f"{file.name}: task {at}"
         data = entry(f"{where}.data", task.get("data"))
         name = next((one for one in data.values() if isinstance(one, str)), None)
-        picture = FoundPicture(name_in(f"{where}.data", name).rpartition("?d=")[2])
+        still = FoundStill(name_in(f"{where}.data", name).rpartition("?d=")[2])
         for annotation in entries(f"{where}.annotations", task.get("annotations", [])):
             for one in entries(f"{where}.result", annotation.get("result")):
                 found = _label_studio_object(where, one)
                 if found is not None:
-                    picture.add(where, found)
-        yield picture
+                    still.add(where, found)
+        yield still
 
 
 def _label_studio_object(where: str, one: dict[str, Any]) -> FoundObject | None:
@@ -469,11 +469,11 @@ class _Bits:
 # ------------------------------------------------------------------ images
 
 
-def read_voc(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_voc(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read PASCAL VOC: objects of ``SegmentationObject``, classes of ``SegmentationClass``."""
     names = [line.strip() for line in text_of(_one(path, "labels.txt")).splitlines()]
     for file in _files(path / "SegmentationObject", ".png"):
-        picture = FoundPicture(file.stem)
+        still = FoundStill(file.stem)
         objects = labels_of(file)
         classes = labels_of(_one(path / "SegmentationClass", file.name))
         if classes.shape != objects.shape:
@@ -486,11 +486,11 @@ def read_voc(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
             if not 1 <= kind <= len(names):
                 raise wrong(file.name, f"classes 1 to {len(names)}", kind)
             found = FoundObject(name_in("labels.txt", names[kind - 1]), PackedMask.of(pixels))
-            picture.add(file.name, found)
-        yield picture
+            still.add(file.name, found)
+        yield still
 
 
-def read_label_images(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_label_images(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read PNG whose values are numbers of objects; ``labels.json`` has their names."""
     listed = path / "labels.json"
     document = entry("labels.json", json_of(listed)) if listed.is_file() else {}
@@ -500,38 +500,38 @@ def read_label_images(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
         known = entry(relative, said.get(relative, {}))
         objects = entry(f"{relative}: objects", known.get("objects", {}))
         name = known.get("image")
-        picture = FoundPicture(name_in(relative, name or str(Path(relative).with_suffix(""))))
+        still = FoundStill(name_in(relative, name or str(Path(relative).with_suffix(""))))
         labels = labels_of(file)
         for label in np.unique(labels):
             if label:
                 one = entry(relative, objects.get(f"{label}", {}))
                 category = name_in(relative, one.get("class", "object"))
-                picture.add(relative, FoundObject(category, PackedMask.of(labels == label)))
-        yield picture
+                still.add(relative, FoundObject(category, PackedMask.of(labels == label)))
+        yield still
 
 
-def read_davis(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_davis(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read a PNG for each frame, whose values are numbers of objects."""
     folder = path / "Annotations" if (path / "Annotations").is_dir() else path
     for frame, file in enumerate(_files(folder, ".png")):
         number = int(file.stem) if file.stem.isdigit() and len(file.stem) < 9 else frame
         labels = labels_of(file)
-        picture = FoundPicture("", frame=number)
+        still = FoundStill("", frame=number)
         for label in np.unique(labels):
             if label:
                 mask = PackedMask.of(labels == label)
-                picture.add(file.name, FoundObject("object", mask, f"{label}"))
-        if picture.objects:
-            yield picture
+                still.add(file.name, FoundObject("object", mask, f"{label}"))
+        if still.objects:
+            yield still
 
 
-def read_masks(path: Path, size_of: SizeOf) -> Iterator[FoundPicture]:
+def read_masks(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read a PNG for each object: ``IMAGE/001_class.png``, as this library writes them."""
-    pictures: dict[str, FoundPicture] = {}
+    stills: dict[str, FoundStill] = {}
     for file in _files(path, ".png"):
         name = file.parent.relative_to(path).as_posix() if path.is_dir() else file.parent.name
         category = file.stem.partition("_")[2] or "object"
         mask = PackedMask.of(labels_of(file) != 0)
-        picture = pictures.setdefault(name, FoundPicture(name))
-        picture.add(file.name, FoundObject(name_in(file.name, category), mask))
-    yield from pictures.values()
+        still = stills.setdefault(name, FoundStill(name))
+        still.add(file.name, FoundObject(name_in(file.name, category), mask))
+    yield from stills.values()

@@ -43,7 +43,7 @@ class FoundObject:
 
 
 @dataclass(eq=False)
-class FoundPicture:
+class FoundStill:
     """An image of a file, or a frame of a clip, with its objects."""
 
     name: str
