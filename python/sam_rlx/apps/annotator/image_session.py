@@ -337,8 +337,8 @@ class ImageSession(ExportGestures):
             self._described = {one.number: one for one in self.document.objects}
         selected = self.selected
         answers = () if selected is None else selected.candidates
-        masks = [one.packed for one in self.document.objects]
-        shown = [*(each.packed for each in answers if each.packed not in masks), *masks]
+        shown = [one.packed for one in self.document.objects]
+        shown += [each.packed for each in answers]
         # A mask that an undo brings back has another number, and is sent again.
         self._numbers = {
             packed: self._numbers.get(packed) or next(self._counter) for packed in shown

@@ -628,7 +628,9 @@ class Session:
 
     def sees_edits(self, view: str | None) -> bool:
         """Tell whether a view, or each of them, takes what has changed alone."""
-        return view in self._by_edits if view is not None else self._views <= self._by_edits
+        if view is not None:
+            return view in self._by_edits
+        return bool(self._views) and self._views <= self._by_edits
 
     def publish(self) -> None:
         """Count a change, after what it gave was sent."""

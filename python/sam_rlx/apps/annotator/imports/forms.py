@@ -321,8 +321,7 @@ def read_isat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
 
 
 def _layer(one: dict[str, Any]) -> float:
-    layer = one.get("layer", 0)
-    return float(layer) if isinstance(layer, (int, float)) else 0.0
+    return numbers("layer", [one.get("layer", 0)], 1)[0]
 
 
 def read_cvat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:

@@ -1,6 +1,5 @@
 """What a file of another program says: objects by image, all of it checked."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -117,17 +116,18 @@ def entries(where: str, value: Any) -> list[dict[str, Any]]:
 
 
 def name_in(where: str, value: Any) -> str:
-    """Return a name: a text that is not empty."""
-    if not isinstance(value, str) or not value.strip() or len(value) > _MAX_NAME:
+    """Return a name: a text of UTF-8 that is not empty and has no control characters."""
+    right = isinstance(value, str) and value.strip() and len(value) <= _MAX_NAME
+    if not right or any(ord(letter) < 32 or 0xD800 <= ord(letter) < 0xE000 for letter in value):
         raise wrong(where, f"a name of at most {_MAX_NAME} letters", value)
-    return value.strip()
+    return str(value).strip()
 
 
 def whole(where: str, value: Any, low: int = 0, high: int = MAX_FRAMES) -> int:
     """Return an integer, also of a text."""
     if isinstance(value, str) and value.strip().lstrip("-").isdigit() and len(value) < 20:
         value = int(value)
-    if isinstance(value, float) and value == math.floor(value):
+    if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise wrong(where, f"an integer from {low} to {high}", value)
