@@ -21,7 +21,7 @@ from support import cookbook  # noqa: E402
 from support.interactive import serving  # noqa: E402
 from support.jupyter import PATIENCE, Canvas, JupyterServer, NotebookPage, browser  # noqa: E402
 
-WIDTH = 760
+WIDTH = 1100
 COINS = ((346, 185), (335, 44), (55, 50))
 IDLE = "!f.busy"
 

@@ -21,7 +21,7 @@ from sam_rlx.widget import SegmentWidget
 w = SegmentWidget(sam_rlx.load_model("sam-nano"), "coins.jpg")
 w"""
 COINS = ((346, 185), (335, 44), (55, 50))
-SIZE, SHOWN = {"width": 780, "height": 760}, 560
+SIZE, SHOWN = {"width": 1000, "height": 860}, 720
 STEP_MS, REST_MS = 110, 900
 
 

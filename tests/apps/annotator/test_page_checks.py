@@ -133,7 +133,7 @@ def test_every_key_is_on_the_page_of_keys(view: View, files: list[Path]) -> None
     rows = view.page.evaluate("document.querySelector('.srx').front.peek({ keys: true }).keys")
     assert len(rows) > 40
     for row in rows:
-        assert row["title"] in page
+        assert row["title"] in page or not row["keys"]
         for key in row["keys"]:
             assert key in page
     keys = [key for row in rows for key in row["keys"]]

@@ -4,6 +4,8 @@
 import { icon, keyed, light, make, show, text } from "./dom.js";
 import { WORDS } from "./words.js";
 
+const LEAST = 0.5; // score of what words find, if nobody chose another
+
 const labelled = (words, field) => make("label.field", {}, make("span", { textContent: words }), field);
 
 const choice = (words, options, value, act) => {
@@ -70,7 +72,7 @@ export class SearchMenu extends Popover {
   fill(state) {
     const { front } = this;
     const least = make("input.threshold", {
-      type: "number", min: 0, max: 1, step: 0.05, value: state.threshold ?? state.image.threshold,
+      type: "number", min: 0, max: 1, step: 0.05, value: state.threshold ?? LEAST,
       onchange: () => front.choose({ threshold: Math.min(Math.max(+least.value, 0), 1) }),
     });
     const like = (label, words) => make("button.plain", {
@@ -135,9 +137,9 @@ export class ExportDialog extends Dialog {
     this.options = [option("images", WORDS.images_, [
       ["some", WORDS.withObjects(count((item) => item.objects))],
       ["done", WORDS.areDone(count((item) => item.state === "done"))], ["all", WORDS.all(items.length)]]),
-    option("task", WORDS.task, Object.entries(WORDS.tasks)),
-    option("tolerance", WORDS.outlines, Object.entries(WORDS.tolerances)),
-    option("split", WORDS.validation, Object.entries(WORDS.splits))];
+    option("task", WORDS.task, WORDS.tasks),
+    option("tolerance", WORDS.outlines, WORDS.tolerances),
+    option("split", WORDS.validation, WORDS.splits)];
     this.open(make("form.export", { method: "dialog", onsubmit: () => this.write() },
       this.head(WORDS.export, image.name), make("div.forms", {}, ...choices), ...this.options,
       make("p.soft", { textContent: objects.length || count((item) => item.objects) ? "" : WORDS.nothingToExport }),
@@ -191,7 +193,7 @@ export class SuccessorDialog extends Dialog {
 export class KeysDialog extends Dialog {
   ask() {
     const { front } = this;
-    const rows = front.state.about?.keys || [];
+    const rows = (front.state.about?.keys || []).filter(({ keys, mouse }) => keys.length + mouse.length);
     this.open(this.head(WORDS.keys), make("div.keys", {}, ...rows.map(({ title, keys, mouse }) =>
       make("div.key", {}, make("span", {}, ...[...mouse, ...keys].map((key) =>
         make("kbd", { textContent: key }))), make("span", { textContent: title })))),
