@@ -209,7 +209,7 @@ def test_fill_smooth_split_merge(view: View) -> None:
 
 
 def test_answers_and_points(view: View, image: Path) -> None:
-    """Three answers as pictures; points that move and go are what the predictor gives for them."""
+    """Three answers as images; points that move and go are what the predictor gives for them."""
     predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
     predictor.set_image(io.read_image(image))
 
@@ -225,14 +225,14 @@ def test_answers_and_points(view: View, image: Path) -> None:
 
     view.click(*DISCS[0])
     check()
-    pictures = view.page.locator(".srx-answer canvas:visible")
-    assert pictures.count() == 3
+    shown = view.page.locator(".srx-answer canvas:visible")
+    assert shown.count() == 3
     seen = set()
     for at in range(3):
         view.page.locator(".srx-answer").nth(at).click()
         view.idle(lambda now, at=at: now["objects"][0]["candidate"] == at)
         check()
-        seen.add(pictures.nth(at).evaluate("(canvas) => canvas.toDataURL()"))
+        seen.add(shown.nth(at).evaluate("(canvas) => canvas.toDataURL()"))
     assert len(seen) == 3
     x, y = DISCS[0]
     after(view, lambda: view.canvas.drag((x, y), (x + 12, y + 9)))
