@@ -41,13 +41,14 @@ w.commit()"""
 
 # Moves the mouse from inside of the page, and waits for the paint of each hover.
 TRIPS = """async (root, moves) => {
-  const f = root.front, times = [], rect = f.canvas.getBoundingClientRect();
+  const f = root.front, times = [], canvas = root.querySelector("canvas.srx-view");
+  const rect = canvas.getBoundingClientRect();
   const pause = () => new Promise((done) => setTimeout(done, 0));
   for (let k = 0; k < moves; k++) {
     const x = rect.left + rect.width * (0.1 + 0.8 * ((k * 37) % 101) / 101);
     const y = rect.top + rect.height * (0.1 + 0.8 * ((k * 53) % 89) / 89);
     const before = f.painted?.seq, start = performance.now();
-    f.canvas.dispatchEvent(new PointerEvent("pointermove", {clientX: x, clientY: y}));
+    canvas.dispatchEvent(new PointerEvent("pointermove", {clientX: x, clientY: y}));
     while (f.painted?.seq === before) {
       if (performance.now() - start > 60000) throw new Error("no answer to a move");
       await pause(); // gives the page its turn
@@ -75,9 +76,7 @@ def measure(
             canvas = Canvas(page)
             for count in counts:
                 notebook.command("notebook:run-cell-and-select-next")
-                canvas.wait(
-                    f"f.waiting.size === 0 && !f.status && f.state.objects.length === {count}"
-                )
+                canvas.wait(f"!f.busy && f.objects.length === {count}")
                 canvas.canvas.scroll_into_view_if_needed()
                 canvas.root.evaluate(TRIPS, 10)
                 yield canvas.root.evaluate(TRIPS, moves)

@@ -35,24 +35,32 @@ from bench_models import checkpoint
 
 # The packaged image at four times its sides: a hover is computed at the size of a preview.
 SIZE = (1536, 1212)
+# Before the page: notes when a hover is sent, and when its answer comes.
+NOTE = """() => {
+  const isHover = (bytes) => /"type": ?"hover"/.test(new TextDecoder().decode(new Uint8Array(
+    bytes.buffer || bytes, (bytes.byteOffset || 0) + 4, Math.min(bytes.byteLength - 4, 60))));
+  globalThis.times = { event: 0, sent: 0, came: 0 };
+  globalThis.WebSocket = class extends WebSocket {
+    constructor(...all) {
+      super(...all);
+      this.addEventListener("message", ({ data }) => {
+        if (isHover(data)) times.came = performance.now();
+      });
+    }
+    send(bytes) {
+      if (isHover(bytes)) times.sent = performance.now();
+      super.send(bytes);
+    }
+  };
+}"""
 RECORD = """(root) => {
-  const front = root.front;
-  const send = front.model.send.bind(front.model);
-  const answered = front.on_hover.bind(front);
-  let event = 0, sent = 0;
   globalThis.trips = [];
   for (const kind of ["pointermove", "pointerrawupdate"])
-    front.canvas.addEventListener(kind, (found) => { event = found.timeStamp; }, true);
-  front.model.send = (head, ...rest) => {
-    if (head.type === "hover") sent = performance.now();
-    return send(head, ...rest);
-  };
-  front.on_hover = (head, buffers) => {
-    const came = performance.now();
-    answered(head, buffers);
-    const drawn = performance.now();
-    globalThis.trips.push([drawn - event, sent - event, came - sent, drawn - came]);
-  };
+    root.addEventListener(kind, (found) => { times.event = found.timeStamp; }, true);
+  root.addEventListener("painted", () => {
+    const { event, sent, came } = times, drawn = performance.now();
+    trips.push([drawn - event, sent - event, came - sent, drawn - came]);
+  });
 }"""
 
 
@@ -69,21 +77,6 @@ def server(model: str | Path, threads: int | None) -> Iterator[str]:
         process.communicate()
 
 
-# Clicks, each of which begins an object; the next one waits for the answer.
-CLICKS = """async (root, points) => {
-  const front = root.front;
-  for (const [x, y] of points) {
-    const known = front.state.objects.length;
-    front.send("click", { x, y, label: 1 });
-    front.send("commit");
-    while (front.waiting.size || front.state.objects.length === known) {
-      if (front.failed) throw new Error(front.failed);
-      await new Promise((done) => setTimeout(done, 1));
-    }
-  }
-}"""
-
-
 def photograph(size: tuple[int, int]) -> bytes:
     path = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
     file = io.BytesIO()
@@ -91,19 +84,19 @@ def photograph(size: tuple[int, int]) -> bytes:
     return file.getvalue()
 
 
+SHOWN = "document.querySelector('.srx')?.front?.peek()"
+
+
 @contextmanager
 def opened(browser: Any, address: str, size: tuple[int, int]) -> Iterator[Any]:
     """Show the image on a page, encoded: the page."""
     page = browser.new_page(viewport={"width": 1100, "height": 900})
+    page.add_init_script(f"({NOTE})()")
     page.goto(address)
-    page.wait_for_function("() => globalThis.page?.maxBytes > 0")
+    page.locator(".srx-openfiles").wait_for()
     name = {"name": "coins.jpg", "mimeType": "image/jpeg", "buffer": photograph(size)}
-    page.set_input_files("#files", name)
-    idle = "f.bitmap && f.status === '' && !f.waiting.size"
-    page.wait_for_function(
-        f"() => {{ const f = document.querySelector('.srx')?.front; return f && {idle}; }}",
-        timeout=600_000,
-    )
+    page.set_input_files("input.srx-files", name)
+    page.wait_for_function(f"() => ({SHOWN})?.busy === false", timeout=600_000)
     page.locator(".srx").evaluate(RECORD)
     yield page
     page.close()
@@ -112,8 +105,8 @@ def opened(browser: Any, address: str, size: tuple[int, int]) -> Iterator[Any]:
 def trips(page: Any, size: tuple[int, int], moves: int) -> list[list[float]]:
     """Return the times of each move: whole trip, until asked, answer, drawing."""
     root = page.locator(".srx")
-    box = root.locator("canvas").bounding_box()
-    scale, left, top = root.evaluate("(r) => [r.front.scale, r.front.left, r.front.top]")
+    box = root.locator("canvas.srx-view").bounding_box()
+    scale, left, top = page.evaluate(f"(({{ scale, left, top }}) => [scale, left, top])({SHOWN})")
     rng = np.random.default_rng(0)
     page.evaluate("() => { globalThis.trips.length = 0; }")
     for number in range(moves + 5):
@@ -125,11 +118,23 @@ def trips(page: Any, size: tuple[int, int], moves: int) -> list[list[float]]:
 
 
 def add_objects(page: Any, size: tuple[int, int], count: int) -> None:
-    """Click until there are so many objects."""
+    """Click until there are so many objects; the last one is current, which hovers change."""
     root = page.locator(".srx")
-    known = root.evaluate("(r) => r.front.state.objects.length")
-    points = np.random.default_rng(count).uniform(0.02, 0.98, (count - known, 2)) * size
-    root.evaluate(CLICKS, points.tolist())
+    box = root.locator("canvas.srx-view").bounding_box()
+    random = np.random.default_rng(count)
+    while (now := page.evaluate(SHOWN))["busy"] or len(now["objects"]) < count:
+        if now["error"]:
+            raise RuntimeError(now["error"])
+        if now["busy"]:
+            page.wait_for_timeout(1)
+            continue
+        x, y = random.uniform(0.02, 0.98, 2) * size
+        page.keyboard.press("Enter")
+        at = box["x"] + now["left"] + x * now["scale"], box["y"] + now["top"] + y * now["scale"]
+        page.keyboard.down("Alt")  # a new one, on another one too
+        page.mouse.click(*at)
+        page.keyboard.up("Alt")
+        page.wait_for_timeout(1)
 
 
 def measure(page: Any, size: tuple[int, int], moves: int, model: str, count: int) -> float:

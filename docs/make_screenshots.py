@@ -21,9 +21,9 @@ from support import cookbook  # noqa: E402
 from support.interactive import serving  # noqa: E402
 from support.jupyter import PATIENCE, Canvas, JupyterServer, NotebookPage, browser  # noqa: E402
 
-WIDTH = 760
+WIDTH = 1100
 COINS = ((346, 185), (335, 44), (55, 50))
-IDLE = "f.waiting.size === 0 && !f.status"
+IDLE = "!f.busy"
 
 IMAGE_CELL = """import sam_rlx
 from sam_rlx.widget import SegmentWidget
@@ -42,10 +42,10 @@ def clicked(canvas: Canvas) -> None:
     canvas.wait(IDLE)
     for number, coin in enumerate(COINS):
         canvas.click(*coin)
-        canvas.wait(f"f.state.objects.length === {number + 1} && f.waiting.size === 0")
+        canvas.wait(f"f.objects.length === {number + 1} && !f.busy")
         if number < len(COINS) - 1:
             canvas.press("Enter")
-            canvas.wait("f.state.current === null && f.waiting.size === 0")
+            canvas.wait("f.current === null && !f.busy")
 
 
 def notebook(chrome: Any, folder: Path, cell: str, act: Callable[[Canvas], None]) -> bytes:
@@ -79,15 +79,15 @@ def video(chrome: Any, folder: Path) -> bytes:
             (((30, 30), (93, 91)), ((225, 150), (288, 212)))
         ):
             canvas.drag((x0, y0), (x1, y1))
-            canvas.wait(f"f.state.objects.length === {number + 1} && f.waiting.size === 0")
+            canvas.wait(f"f.objects.length === {number + 1} && !f.busy")
             canvas.press("Enter")
-            canvas.wait("f.state.current === null && f.waiting.size === 0")
+            canvas.wait("f.current === null && !f.busy")
         canvas.press("t")
         last = cookbook.FRAMES - 1
-        canvas.wait("f.running === false && f.waiting.size === 0")
+        canvas.wait("f.running === false && !f.busy")
         for frame in range(1, last):
             canvas.press(".")
-            canvas.wait(f"f.frame === {frame} && f.frames.get({frame})?.masks.length === 2")
+            canvas.wait(f"f.frame === {frame} && f.shown === 2")
 
     return notebook(chrome, folder, VIDEO_CELL, act)
 
@@ -96,7 +96,7 @@ def page_of(chrome: Any, address: str) -> Any:
     """Open the page of a server."""
     page = chrome.new_page(viewport={"width": WIDTH, "height": 800})
     page.goto(address)
-    page.wait_for_function("() => globalThis.page?.maxBytes > 0", timeout=1000 * PATIENCE)
+    page.locator(".srx-openfiles").wait_for(timeout=1000 * PATIENCE)
     return page
 
 
@@ -104,7 +104,7 @@ def serve(chrome: Any, folder: Path) -> bytes:
     """Show three coins on the page of the server."""
     with serving() as address:
         page = page_of(chrome, address)
-        page.click("#example")
+        page.click(".srx-example")
         clicked(Canvas(page))
         return bytes(page.screenshot())
 
@@ -113,13 +113,13 @@ def text(chrome: Any, folder: Path) -> bytes:
     """Show what a text found on the page of the server."""
     with serving("--model", "sam3-nano") as address:
         page = page_of(chrome, address)
-        page.set_input_files("#files", str(folder / "photos" / "table_1.jpg"))
+        page.set_input_files("input.srx-files", str(folder / "photos" / "table_1.jpg"))
         canvas = Canvas(page)
         canvas.wait(IDLE)
         for number, words in enumerate(cookbook.SHAPES):
-            page.get_by_label("text", exact=True).fill(words)
-            page.get_by_label("text", exact=True).press("Enter")
-            canvas.wait(f"f.state.objects.length > {number} && {IDLE}")
+            page.get_by_label("Find by words").fill(words)
+            page.get_by_label("Find by words").press("Enter")
+            canvas.wait(f"f.objects.length > {number} && {IDLE}")
         return bytes(page.screenshot())
 
 

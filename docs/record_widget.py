@@ -21,7 +21,7 @@ from sam_rlx.widget import SegmentWidget
 w = SegmentWidget(sam_rlx.load_model("sam-nano"), "coins.jpg")
 w"""
 COINS = ((346, 185), (335, 44), (55, 50))
-SIZE, SHOWN = {"width": 780, "height": 760}, 560
+SIZE, SHOWN = {"width": 1000, "height": 860}, 720
 STEP_MS, REST_MS = 110, 900
 
 
@@ -53,7 +53,7 @@ class Film:
             part = step / steps
             at = (start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1]))
             self.canvas.move(*at)
-            self.canvas.wait("f.waiting.size === 0 && f.hoverAt === null")
+            self.canvas.wait("!f.busy")
             self.shoot(at, STEP_MS)
 
 
@@ -70,19 +70,19 @@ def record(folder: Path) -> Film:
             notebook.command("application:toggle-left-area")
             notebook.run_all()
             canvas = Canvas(page)
-            canvas.wait("f.waiting.size === 0 && !f.status")
+            canvas.wait("!f.busy")
             film, at = Film(canvas), (200.0, 120.0)
             for coin in COINS:
                 film.glide(at, coin, 5)
                 canvas.click(*coin)
-                canvas.wait("f.waiting.size === 0")
+                canvas.wait("!f.busy")
                 film.shoot(coin, REST_MS)
                 canvas.press("Enter")
-                canvas.wait("f.waiting.size === 0 && f.state.current === null")
+                canvas.wait("!f.busy && f.current === null")
                 at = coin
             for key in ("Control+z", "Control+y"):
                 canvas.press(key)
-                canvas.wait("f.waiting.size === 0")
+                canvas.wait("!f.busy")
                 film.shoot(at, REST_MS)
     finally:
         server.close()

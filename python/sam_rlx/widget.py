@@ -24,13 +24,17 @@ from sam_rlx._internal.synonyms import also
 from sam_rlx.apps.annotator.clip_export import ClipFormat, clip_arrays, clip_document
 from sam_rlx.apps.annotator.clip_items import clip_location
 from sam_rlx.apps.annotator.export import ExportedFile, Format, arrays, coco_document
-from sam_rlx.apps.annotator.front import FRONT
+from sam_rlx.apps.annotator.export_gestures import ExportGestures
+from sam_rlx.apps.annotator.exports import FormName
+from sam_rlx.apps.annotator.exports.collect import Which
+from sam_rlx.apps.annotator.exports.work import Task
+from sam_rlx.apps.annotator.front import joined
 from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.imports import ReadName
 from sam_rlx.apps.annotator.projects import Location, OpenProject, location_of_name, open_project
-from sam_rlx.apps.annotator.session import Session
 from sam_rlx.apps.annotator.sources import ImageSource, encoded, shrunk
 from sam_rlx.apps.annotator.tracks import unique_names
-from sam_rlx.apps.annotator.values import Object
+from sam_rlx.apps.annotator.values import ClassDef, Object
 from sam_rlx.apps.annotator.video_session import VideoSession
 from sam_rlx.image import Objects
 from sam_rlx.model import Model
@@ -46,14 +50,19 @@ __all__ = ["SegmentWidget", "VideoWidget"]
 _SHOWN = 640  # longest side of the image that a stored notebook shows
 
 
+def _path(points: ArrayLike) -> list[list[float]]:
+    """Return points (x, y) as a message has them."""
+    return [list(map(float, point)) for point in np.asarray(points, np.float64).reshape(-1, 2)]
+
+
 class _Widget(anywidget.AnyWidget):
     """A session in a notebook: messages instead of traits, but for `revision`."""
 
     # As text: anywidget watches a file, and its signal would hold every widget for ever.
-    _esm = FRONT.read_text(encoding="utf-8")
+    _esm = joined()
     revision = traitlets.Int(0, read_only=True).tag(sync=True)
 
-    _session: Session
+    _session: ExportGestures
     _kind: type[Any]  # of the session
 
     def __init__(
@@ -170,6 +179,89 @@ class _Widget(anywidget.AnyWidget):
         """Give an object another colour, RGB of 0 to 255."""
         self._session.call("recolor", object=number, color=color)
 
+    @property
+    def classes(self) -> list[ClassDef]:
+        """The classes of the project: `number`, `name`, `color`, `digit`."""
+        return list(self._session.classes)
+
+    def class_add(
+        self, name: str, color: Sequence[int] | None = None, digit: str | None = None
+    ) -> int:
+        """Add a class, which new objects get from now on; return its number.
+
+        Parameters
+        ----------
+        name : str
+            That no other class has.
+        color : 3 numbers, optional
+            RGB of 0 to 255. Default: a hue that differs from those of the other classes.
+        digit : str, optional
+            Digit or letter that chooses it. Default: the first digit that is free.
+        """
+        return int(self._session.call("class_add", name=name, color=color, digit=digit))
+
+    def class_change(
+        self,
+        number: int,
+        *,
+        name: str | None = None,
+        color: Sequence[int] | None = None,
+        digit: str | None = None,
+    ) -> None:
+        """Give a class another name, colour or digit; objects that nobody named follow it."""
+        given = {"name": name, "color": color, "digit": digit}
+        self._session.call("class_change", class_number=number, **given)
+
+    def class_remove(self, number: int, successor: int) -> None:
+        """Remove a class; its objects go to the class `successor`."""
+        self._session.call("class_remove", class_number=number, successor=successor)
+
+    def set_class(self, class_number: int, number: int | None = None) -> None:
+        """Give the current object a class, which new ones get too; or an object by its number."""
+        self._session.call("set_class", class_number=class_number, object=number)
+
+    def lock(self, number: int | None = None, on: bool = True) -> None:
+        """Keep prompts, strokes and tracking from an object; `on` False lets them."""
+        self._session.call("lock", object=number, on=on)
+
+    def note(self, text: str, number: int | None = None) -> None:
+        """Keep a text with an object."""
+        self._session.call("note", text=text, object=number)
+
+    def others_stay(self, on: bool = True) -> None:
+        """Choose whether answers and strokes leave the pixels of other objects alone."""
+        self._session.call("others_stay", on=on)
+
+    def merge(self, numbers: Sequence[int]) -> None:
+        """Make several objects one: the first of them."""
+        self._session.call("merge", objects=list(numbers))
+
+    def move_point(self, prompt: int, x: float, y: float, number: int | None = None) -> None:
+        """Move a point of an object, or its box by the middle, and answer again.
+
+        Parameters
+        ----------
+        prompt : int
+            The number of the prompt: ``widget.objects[0].prompts[0].number``.
+        x, y : float
+            In pixels.
+        number : int, optional
+            Of the object. Default: the current one.
+        """
+        self._session.call("move_point", number=prompt, x=x, y=y, object=number)
+
+    def remove_point(self, prompt: int, number: int | None = None) -> None:
+        """Take a point or box of an object away, and answer again."""
+        self._session.call("remove_point", number=prompt, object=number)
+
+    def done(self, on: bool = True) -> None:
+        """Mark what is shown as done; `on` False as begun again."""
+        self._session.call("done", on=on)
+
+    def leave_out(self, on: bool = True) -> None:
+        """Leave what is shown out of exports; `on` False takes it back in."""
+        self._session.call("leave_out", on=on)
+
     def _save(
         self,
         path: str | os.PathLike[str],
@@ -188,6 +280,79 @@ class _Widget(anywidget.AnyWidget):
         target = as_path(path)
         contents = target.read_bytes()
         return list(self._session.call("load", name=target.name, contents=contents))
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        form: FormName,
+        *,
+        images: Which = "some",
+        classes: Sequence[str] | None = None,
+        tolerance: float | None = None,
+        task: Task = "segment",
+        split: float | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write the project in a form of other programs, as the dialog does.
+
+        Parameters
+        ----------
+        path : str or path
+            Of a new folder; a ZIP where it ends in ``.zip``. It appears complete or not at all.
+        form : str
+            "coco", "panoptic", "yolo", "label_studio", "cvat", "labelme", "isat", "voc", "labels",
+            "masks", "cutouts", "overlay", "csv", "geojson" or "npz"; of a clip also "mots",
+            "youtube_vis", "davis", "overlay_clip" and "alpha_frames".
+        images : {"done", "some", "all"}
+            Images that are done, those with objects, or all; never those that are left out.
+        classes : sequence of str, optional
+            Names of those whose objects are written. Default: all.
+        tolerance : float, optional
+            Of outlines, in pixels, instead of run lengths where a form has both. Default: exact.
+        task : {"segment", "detect"}
+            Masks, or boxes alone, where a form has both.
+        split : float, optional
+            Part of the images that is for validation, 0 to 1; the same ones at each export.
+        overwrite : bool
+            True: an export that is there goes.
+
+        Returns
+        -------
+        Path
+            Of what was written.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Something else is there, the form does not fit, or there is nothing to write.
+        MissingExtraError
+            A package that the form needs is not installed.
+        """
+        given = {"form": form, "images": images, "classes": classes, "tolerance": tolerance}
+        rest = {"task": task, "split": split, "path": as_path(path), "overwrite": overwrite}
+        written: Path = self._session.call("export_as", **given, **rest)
+        return written
+
+    def import_from(self, path: str | os.PathLike[str], form: ReadName) -> list[str]:
+        """Add the objects of another program's files; return names of images that are not here.
+
+        Parameters
+        ----------
+        path : str or path
+            A folder as `export` writes it, or the one file of the form.
+        form : str
+            "panoptic", "yolo", "label_studio", "cvat", "labelme", "isat", "voc", "labels",
+            "masks", "mots", "youtube_vis" or "davis"; COCO is for `load`.
+
+        Images are matched by path, by name, and by name without suffix, where only one has it;
+        classes by name. Missing classes are made. After an error nothing has changed.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The files are something else or damaged, or none of their images is here.
+        """
+        return list(self._session.call("import_from", path=as_path(path), form=form))
 
     def take_over(self) -> None:
         """Write the project here, though another process has it open, which turns read-only."""
@@ -330,6 +495,57 @@ class SegmentWidget(_Widget):
     def candidate(self, index: int) -> None:
         """Choose another answer to a single click: 0, 1 or 2."""
         self._session.call("candidate", index=index)
+
+    def stroke(
+        self,
+        path: ArrayLike,
+        radius: float,
+        *,
+        add: bool = True,
+        number: int | None = None,
+    ) -> None:
+        """Paint along a path of points (x, y); `add` False erases.
+
+        Pixels whose middle is within `radius`, 1 to 200 pixels, of the path. Without a current
+        object the brush begins one. What is painted stays on top of later answers.
+        """
+        self._session.call("stroke", path=_path(path), radius=radius, add=add, object=number)
+
+    def lasso(self, path: ArrayLike, *, add: bool = True, number: int | None = None) -> None:
+        """Add what a closed path of points (x, y) encloses; `add` False takes it away."""
+        self._session.call("lasso", path=_path(path), add=add, object=number)
+
+    def fill(
+        self,
+        area: float | None = None,
+        *,
+        crumbs: float = 0.0,
+        number: int | None = None,
+    ) -> None:
+        """Fill holes of at most `area` pixels, by default the largest one; drop `crumbs`."""
+        self._session.call("fill", area=area, crumbs=crumbs, object=number)
+
+    def smooth(self, radius: float = 2.0, *, number: int | None = None) -> None:
+        """Open and close a mask by a disc: thin parts and thin gaps go."""
+        self._session.call("smooth", radius=radius, object=number)
+
+    def split(self, line: ArrayLike | None = None, *, number: int | None = None) -> None:
+        """Cut a mask along a line of points (x, y), or into its connected parts."""
+        points = None if line is None else _path(line)
+        self._session.call("split", line=points, object=number)
+
+    def keep_found(self, indices: Sequence[int] | None = None) -> None:
+        """Make masks of `everything` objects: all of them, or those of some indices."""
+        chosen = None if indices is None else list(indices)
+        self._session.call("keep_found", indices=chosen)
+
+    def repeat_from(self, index: int | None = None) -> None:
+        """Find here what the words of another image found there, by default of the one before.
+
+        New objects get the class that was used there last.
+        """
+        key = None if index is None else self._session.key_at(as_integer("index", index, 0))
+        self._session.call("repeat_from", key=key)
 
     def show(self, index: int) -> None:
         """Go to another image, from 0. What was done on this one stays."""
@@ -497,6 +713,10 @@ class VideoWidget(_Widget):
 
         `stop`, a view's button and Ctrl-C end it after the current frame.
         """
+        self._track("propagate", frame=start_frame, reverse=reverse)
+
+    def _track(self, gesture: str, **given: Any) -> None:
+        """Track, and wait for the end."""
         future: Future[None] = Future()
 
         def ended(error: Exception | None) -> None:
@@ -505,12 +725,117 @@ class VideoWidget(_Widget):
             else:
                 future.set_exception(error)
 
-        self._session.call("propagate", frame=start_frame, reverse=reverse, ended=ended)
+        self._session.call(gesture, **given, ended=ended)
         try:
             self._session.wait(future)
         except KeyboardInterrupt:
             self.stop()
             raise
+
+    @also(frame="frame_index")
+    def stroke(
+        self,
+        frame_index: int,
+        path: ArrayLike,
+        radius: float,
+        *,
+        add: bool = True,
+        number: int | None = None,
+    ) -> None:
+        """Paint along a path of points (x, y); `add` False erases.
+
+        Pixels whose middle is within `radius`, 1 to 200 pixels, of the path. Without a current
+        object the brush begins one. What is painted stays on top of later answers.
+        """
+        self._session.call(
+            "stroke", path=_path(path), radius=radius, add=add, object=number, frame=frame_index
+        )
+
+    @also(frame="frame_index")
+    def lasso(
+        self, frame_index: int, path: ArrayLike, *, add: bool = True, number: int | None = None
+    ) -> None:
+        """Add what a closed path of points (x, y) encloses; `add` False takes it away."""
+        self._session.call("lasso", path=_path(path), add=add, object=number, frame=frame_index)
+
+    @also(frame="frame_index")
+    def fill(
+        self,
+        frame_index: int,
+        area: float | None = None,
+        *,
+        crumbs: float = 0.0,
+        number: int | None = None,
+    ) -> None:
+        """Fill holes of at most `area` pixels, by default the largest one; drop `crumbs`."""
+        self._session.call("fill", area=area, crumbs=crumbs, object=number, frame=frame_index)
+
+    @also(frame="frame_index")
+    def smooth(self, frame_index: int, radius: float = 2.0, *, number: int | None = None) -> None:
+        """Open and close a mask by a disc: thin parts and thin gaps go."""
+        self._session.call("smooth", radius=radius, object=number, frame=frame_index)
+
+    @also(frame="frame_index")
+    def split(
+        self, frame_index: int, line: ArrayLike | None = None, *, number: int | None = None
+    ) -> None:
+        """Cut a mask along a line of points (x, y), or into its connected parts."""
+        points = None if line is None else _path(line)
+        self._session.call("split", line=points, object=number, frame=frame_index)
+
+    @also(frame="frame_index")
+    def track(
+        self,
+        frame_index: int | None = None,
+        *,
+        to: int | None = None,
+        both: bool = True,
+        number: int | None = None,
+    ) -> None:
+        """Track objects that are not locked, and wait for the end.
+
+        Parameters
+        ----------
+        frame_index : int, optional
+            Where to begin: from there no mask changes that a person made or checked, and none
+            beyond it. Default: the first prompt, through the whole clip.
+        to : int, optional
+            The last frame. Default: both ends of the clip.
+        both : bool
+            False: forwards alone.
+        number : int, optional
+            Of one object. Default: all.
+        """
+        self._track("track", frame=frame_index, to=to, both=both, object=number)
+
+    @also(frame="frame_index")
+    def gone(self, frame_index: int, number: int | None = None) -> None:
+        """Say that an object is out of sight from a frame on, until a later prompt."""
+        self._session.call("gone", frame=frame_index, object=number)
+
+    @also(frame="frame_index")
+    def right(self, frame_index: int, to: int | None = None, number: int | None = None) -> None:
+        """Say that masks are right, on a frame or up to `to`: tracking leaves them alone."""
+        self._session.call("right", frame=frame_index, to=to, object=number)
+
+    @also(frame="frame_index")
+    def split_track(self, frame_index: int, number: int | None = None) -> None:
+        """Make what an object is from a frame on another object."""
+        self._session.call("split_track", frame=frame_index, object=number)
+
+    @also(frame="frame_index")
+    def remove_masks(
+        self, frame_index: int, to: int | None = None, number: int | None = None
+    ) -> None:
+        """Take masks and prompts of an object away, on a frame or up to `to`."""
+        self._session.call("remove_masks", frame=frame_index, to=to, object=number)
+
+    def check(self) -> list[tuple[int, int, str]]:
+        """Return what tracking may have got wrong: number of the object, frame, and why.
+
+        The worst comes first.
+        """
+        return [(one.object, one.frame, one.text) for one in self._session.call("check")]
 
     def stop(self) -> None:
         """End tracking after the current frame."""

@@ -49,7 +49,7 @@ v.commit()
 v.click(0, 55, 50)
 v.propagate()
 v"""
-STILL = "f.waiting.size === 0 && !f.status"
+STILL = "!f.busy"
 
 
 def main() -> None:
@@ -88,8 +88,10 @@ def _theme(chrome: Any, server: JupyterServer, theme: str, folder: Path) -> None
             canvas.wait(STILL)
             canvas.root.scroll_into_view_if_needed()
             if name == "video":
-                canvas.front("f.goto(3)")
-                canvas.wait(f"{STILL} && f.frames.get(3)")
+                canvas.press("Home")
+                for _ in range(3):
+                    canvas.press(".")
+                canvas.wait(f"{STILL} && f.frame === 3 && f.drawn")
             else:
                 canvas.move(215, 170)
                 canvas.wait("f.hover")

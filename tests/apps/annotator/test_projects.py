@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import sam_rlx
 from PIL import Image
-from sam_rlx.apps import annotator
 from sam_rlx.apps.annotator import projects
 from sam_rlx.apps.annotator.gestures import table_of
 from sam_rlx.apps.annotator.image_session import ImageSession
@@ -22,7 +21,6 @@ from sam_rlx.apps.annotator.lock import ProjectLock
 from sam_rlx.apps.annotator.projects import Location, OpenProject, location_of_name, open_project
 from sam_rlx.apps.annotator.sources import ImageSource
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
-from sam_rlx.apps.annotator.video_session import VideoSession
 from sam_rlx.errors import InvalidArgumentError, StateError
 from support import HANG_SECONDS
 
@@ -103,6 +101,7 @@ def test_a_folder_is_where_it_was(show: Show, folder: Path) -> None:
 def test_views_of_one_project_delete_by_number(show: Show, folder: Path) -> None:
     views = [View(), View()]
     a, b = (show(folder, send=view.send) for view in views)
+    a.call("others_stay", on=False)
     for x in (18, 20, 22, 24):
         a.call("click", x=x, y=25)
         a.call("commit")
@@ -136,6 +135,7 @@ def test_a_message_that_comes_again_is_answered_and_not_done_again(
     again.wait("state", 7)
     assert ids(session) == [1]
     assert len(session.document.objects[0].points) == 1
+    session.call("others_stay", on=False)
     session.receive({**click, "seq": 8})
     again.wait("state", 8)
     assert ids(session) == [1, 2]
@@ -331,24 +331,6 @@ def test_a_lock_that_is_left_is_taken(show: Show, folder: Path) -> None:
     session.call("click", x=20, y=25)
     assert session.project.read_only == ""
     assert ProjectLock(folder / FOLDER_PROJECT).acquire() is not None
-
-
-@pytest.mark.parametrize(
-    ("kind", "door"), [(ImageSession, "SegmentWidget"), (VideoSession, "VideoWidget")]
-)
-def test_each_gesture_has_a_twin_and_a_row(kind: type, door: str) -> None:
-    """The table is what views, programs and widgets reach."""
-    widget = getattr(pytest.importorskip("sam_rlx.widget"), door)
-    twins = {"image": "show", "export": "save", "frame": "preview"}
-    rows = table_of(kind)
-    assert rows
-    for name, row in rows.items():
-        assert callable(getattr(widget, twins.get(name, name))), name
-        assert row.title
-        if row.of_views:
-            assert f"\n{name} " in (annotator.__doc__ or "") or f" {name} " in str(
-                annotator.__doc__
-            )
 
 
 def test_checks_come_from_the_signature() -> None:

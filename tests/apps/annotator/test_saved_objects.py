@@ -115,13 +115,16 @@ def test_objects_of_a_folder_go_to_their_images(
     other.close()
 
 
-def test_texts_stay_categories(model: sam_rlx.Model, folder: Path, session: ImageSession) -> None:
-    document = coco([{"name": "disc 1", "category_id": "d", **counts([0, 2])}], [("d", "disc")])
-    session.call("load", name="f.json", contents=document)
+def test_categories_are_classes(model: sam_rlx.Model, folder: Path, session: ImageSession) -> None:
+    said = {"name": "disc 1", "text": "a disc", "category_id": "d", **counts([0, 2])}
+    session.call("load", name="f.json", contents=coco([said], [("d", "disc")]))
     (one,) = session.document.objects
-    assert (one.name, one.text) == ("disc 1", "disc")
+    assert (one.name, one.text) == ("disc 1", "a disc")
+    assert session.project.history.project.class_of(one).name == "disc"
     written = json.loads(session.call("export", format="coco").contents)
-    assert [entry["name"] for entry in written["categories"]] == ["disc"]
+    assert [entry["name"] for entry in written["categories"]] == ["object", "disc"]
+    (entry,) = written["annotations"]
+    assert (entry["name"], entry["text"], entry["category_id"]) == ("disc 1", "a disc", 2)
 
 
 def counts(codes: Any, hw: tuple[int, int] = SHAPES["a.png"]) -> dict[str, Any]:

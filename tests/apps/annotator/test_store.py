@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sam_rlx.apps.annotator import store as module
-from sam_rlx.apps.annotator.history import History
+from sam_rlx.apps.annotator.history import Edit, History
 from sam_rlx.apps.annotator.lock import Holder, ProjectLock, holder_of, lock_of
 from sam_rlx.apps.annotator.records import history_to_json
 from sam_rlx.apps.annotator.store import Loaded, Store, TakenOverError, aside_of, load, log_of
@@ -169,7 +169,7 @@ def test_other_files_are_refused_and_stay(path: Path, contents: bytes) -> None:
 
 
 def test_a_newer_version_is_refused(path: Path) -> None:
-    path.write_text('{"format": "sam_rlx.project", "version": 2}')
+    path.write_text('{"format": "sam_rlx.project", "version": 3}')
     with pytest.raises(UnsupportedError, match="a newer sam_rlx"):
         load(path)
 
@@ -301,7 +301,7 @@ import hashlib, sys
 from pathlib import Path
 from support.edits import Worker, project
 from sam_rlx.apps.annotator import store
-from sam_rlx.apps.annotator.history import History
+from sam_rlx.apps.annotator.history import Edit, History
 from test_store_digest import digest
 store._LOG_BYTES = 60_000
 path = Path(sys.argv[1])
@@ -321,7 +321,7 @@ while True:
 # Of the state alone: a new snapshot forgets the oldest edits, and their masks.
 DIGEST = """
 import hashlib, json
-from sam_rlx.apps.annotator.history import History
+from sam_rlx.apps.annotator.history import Edit, History
 from sam_rlx.apps.annotator.records import history_to_json
 def digest(history):
     said = history_to_json(History(history.project, history.documents, history.n))
@@ -374,3 +374,36 @@ def test_kills_lose_no_edit_that_was_acknowledged(
 def test_snapshots_say_all(path: Path) -> None:
     history = worked(path, 7)
     assert history_to_json(load(path).history) == history_to_json(history)
+
+
+def test_a_project_of_version_1_opens_and_goes_on(path: Path) -> None:
+    """Its objects had no lock and its classes no digit; what is added makes it version 2."""
+    for suffix in (".json", ".log"):
+        kept = TESTS / "data" / f"project_v1{suffix}"
+        path.with_suffix(suffix).write_bytes(kept.read_bytes())
+    loaded = load(path)
+    assert loaded.version == 1
+    assert loaded.cut == 0
+    history = loaded.history
+    assert history.n == 16
+    assert [(one.name, one.digit) for one in history.project.classes] == [
+        ("object", "1"),
+        ("class 2", "2"),
+    ]
+    objects = history.document("aaaa").objects
+    assert len(objects) == 5
+    assert not any(one.locked for one in objects)
+    before = state(history)
+    store = Store(path, loaded)
+    record = Worker(history, 7).click()
+    assert isinstance(record, Edit)
+    store.put(record)
+    assert store.write()
+    store.close()
+    assert json.loads(path.read_text())["version"] == 2
+    again = load(path)
+    assert (again.version, same(again.history, history)) == (2, True)
+    assert history.n == 17
+    key = next(iter(record.documents))
+    assert again.history.undo(key)
+    assert state(again.history) == before

@@ -239,3 +239,125 @@ def test_clips_with_odd_values_are_refused(widget: VideoWidget, tmp_path: Path) 
     for other in changed(document, ODD[::3]):
         with contextlib.suppress(InvalidArgumentError):
             read_clip("a.json", json.dumps(other).encode(), clip)
+
+
+def test_work_goes_on_while_a_clip_is_tracked(model: sam_rlx.Model, clip: np.ndarray) -> None:
+    """Hovers, strokes and another object in the middle: the other tracks stay bit for bit."""
+    frames = np.concatenate([clip, clip[::-1]])
+    alone = VideoSession(model, frames)
+    alone.call("click", frame=0, x=FIRST[0], y=FIRST[1])
+    _tracked(alone)
+    wanted = alone.tracks[0].masks
+    alone.close()
+    came: list[str] = []
+
+    def send(head: dict[str, Any], buffers: list[bytes], view: str | None) -> None:
+        came.append(head["type"])
+
+    session = VideoSession(model, frames, send=send)
+    session.call("click", frame=0, x=FIRST[0], y=FIRST[1])
+    session.call("commit")
+    ended = threading.Event()
+    session.call("track", ended=lambda error: ended.set())
+    session.receive({"type": "hover", "view": "a", "seq": 1, "frame": 3, "x": 48, "y": 40})
+    session.call("lasso", path=[(5, 5), (30, 5), (30, 30)], frame=4)
+    session.call("rename", object=2, name="corner")
+    assert ended.wait(120)
+    session.call("select", object=None)
+    assert "hover" in came
+    assert "error" not in came
+    found = session.tracks[0].masks
+    assert sorted(found) == sorted(wanted) == list(range(len(frames)))
+    assert all(found[at].packed == mask.packed for at, mask in wanted.items())
+    assert session.tracks[1].masks[4].how == "hand"
+    session.close()
+
+
+def _tracked(session: VideoSession, **given: Any) -> None:
+    ended = threading.Event()
+    errors: list[Any] = []
+
+    def end(error: Any) -> None:
+        errors.append(error)
+        ended.set()
+
+    session.call("track", ended=end, **given)
+    assert ended.wait(120)
+    assert errors == [None]
+
+
+def test_tracking_leaves_what_a_person_made(widget: VideoWidget) -> None:
+    widget.click(0, *FIRST)
+    widget.commit()
+    widget.click(0, *SECOND)
+    widget.track()
+    first = [widget.masks(frame)["object 1"] for frame in range(6)]
+    widget.lock(2)
+    widget.right(1, 2, 1)
+    widget.stroke(4, [(10, 10)], 5, number=1)
+    painted = widget.masks(4)["object 1"]
+    locked = [widget.masks(frame)["object 2"] for frame in range(6)]
+    hows = {at: mask.how for at, mask in widget.objects[0].masks.items()}
+    assert hows == {0: "click", 1: "checked", 2: "checked", 3: "tracked", 4: "hand", 5: "tracked"}
+    widget.track()
+    assert (widget.masks(4)["object 1"] == painted).all()
+    for frame in (1, 2):
+        assert (widget.masks(frame)["object 1"] == first[frame]).all()
+    for frame in range(6):
+        assert (widget.masks(frame)["object 2"] == locked[frame]).all()
+    fifth = widget.masks(5)["object 1"]
+    widget.track(3)
+    assert (widget.masks(5)["object 1"] == fifth).all(), "beyond a mask made by hand"
+    for _ in range(30):
+        widget.undo()
+    assert widget.objects == []
+    for _ in range(30):
+        widget.redo()
+    assert (widget.masks(5)["object 1"] == fifth).all()
+
+
+def test_gone_split_and_removed(widget: VideoWidget) -> None:
+    widget.click(0, *FIRST)
+    widget.track()
+    widget.gone(3)
+    assert [frame for frame in range(6) if widget.masks(frame)] == [0, 1, 2]
+    widget.track()
+    assert [frame for frame in range(6) if widget.masks(frame)] == [0, 1, 2]
+    widget.click(5, FIRST[0] + 20, FIRST[1])
+    assert [frame for frame in range(6) if widget.masks(frame)] == [0, 1, 2, 5]
+    widget.undo()
+    widget.undo()  # gone: the tracking that changed nothing is none
+    assert len([frame for frame in range(6) if widget.masks(frame)]) == 6
+    widget.split_track(2)
+    assert [sorted(one.masks) for one in widget.objects] == [[0, 1], [2, 3, 4, 5]]
+    widget.merge([1, 2])
+    assert [sorted(one.masks) for one in widget.objects] == [[0, 1, 2, 3, 4, 5]]
+    widget.remove_masks(1, 3, 1)
+    assert sorted(widget.objects[0].masks) == [0, 4, 5]
+    widget.undo()
+    widget.undo()
+    widget.undo()
+    assert [sorted(one.masks) for one in widget.objects] == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_points_of_a_clip_are_moved_and_removed(
+    widget: VideoWidget, model: sam_rlx.Model, clip: np.ndarray
+) -> None:
+    widget.click(2, *SECOND)
+    number = widget.objects[0].prompts[0].number
+    widget.move_point(number, FIRST[0] + 8, FIRST[1])
+    video = sam_rlx.VideoPredictor(model, clip)
+    video.add_prompt(2, 1, point_coords=[(FIRST[0] + 8, FIRST[1])], point_labels=[1])
+    assert (widget.masks(2)["object 1"] == video.frame(2).masks[1]).all()
+    widget.remove_point(number)
+    assert widget.objects == []
+    widget.undo()
+    widget.undo()
+    widget.undo()
+    assert widget.objects == []
+
+
+def test_what_tracking_gets_wrong_is_listed(widget: VideoWidget) -> None:
+    widget.click(0, *FIRST)
+    widget.track()
+    assert all(len(row) == 3 for row in widget.check())

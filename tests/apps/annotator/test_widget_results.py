@@ -30,6 +30,7 @@ def widget(model: sam_rlx.Model) -> Any:
     """A small object, and a later large one over it."""
     widget = SegmentWidget(model, np.full((*HW, 3), 90, np.uint8), num_threads=1)
     for name, mask in zip(NAMES, MASKS, strict=True):
+        widget.class_add(name)
         widget.start(mask, name)
         widget.commit()
     yield widget
@@ -69,8 +70,12 @@ def test_files_are_those_of_the_result(widget: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.asarray(image), labels)
     own = json.loads(widget.save(tmp_path / "a.json").read_text())
     wanted = found.to_coco()
-    assert own["annotations"] == wanted["annotations"]
-    assert own["categories"] == wanted["categories"]
+    known = {one["id"]: one["name"] for one in own["categories"]}
+    assert list(known.values()) == ["object", *NAMES]
+    assert [known[one["category_id"]] for one in own["annotations"]] == NAMES
+    assert [{**one, "category_id": 0} for one in own["annotations"]] == [
+        {**one, "category_id": 0} for one in wanted["annotations"]
+    ]
     outlined = json.loads(widget.save(tmp_path / "b.json", "polygons").read_text())
     flat = found.to_coco(polygons=True)["annotations"]
     assert [one["polygons"] for one in outlined["objects"]] == [one["segmentation"] for one in flat]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sam_rlx.apps.annotator.front import FRONT
+from sam_rlx.apps.annotator.front import joined
 
 # What Bootstrap 5 says of rows, and rules for other names that the front end once had.
 BOOTSTRAP = """
@@ -34,7 +34,7 @@ def page(chrome: Any) -> Iterator[Any]:
     context = chrome.new_context(viewport={"width": 900, "height": 700})
     found = context.new_page()
     found.set_content("<!doctype html><html><body></body></html>")
-    found.evaluate(MAKE, FRONT.read_text(encoding="utf-8"))
+    found.evaluate(MAKE, joined())
     yield found
     context.close()
 
@@ -50,23 +50,28 @@ def test_rules_of_the_host_change_nothing(page: Any) -> None:
     assert len(before) > 30
     page.add_style_tag(content=BOOTSTRAP)
     assert boxes() == before
-    names = page.evaluate("[...document.querySelectorAll('.srx *')].map((e) => e.className)")
+    names = page.evaluate(
+        "[...document.querySelectorAll('.srx [class]')].map((e) => e.getAttribute('class'))"
+    )
     assert all(part.startswith("srx-") for name in names for part in name.split())
 
 
 def test_a_host_that_carries_no_messages_is_told(page: Any) -> None:
     badge = page.locator(".srx-badge")
-    assert badge.inner_text() in ("waiting for the kernel…", "busy…")
-    page.evaluate("front.begunAt -= 20000; front.tick()")
+    assert badge.inner_text() == "Waiting for the kernel"
+    page.evaluate("front.wire.begunAt -= 20000; front.tick(); front.flush()")
     assert "this host does not carry the widget's messages" in badge.inner_text()
-    page.evaluate("hear({ type: 'status', text: 'encoding', part: null })")  # late, but it does
-    assert badge.inner_text() == "encoding…"
+    page.evaluate(
+        "hear({ type: 'status', text: 'Reading', part: null }); front.tick(); front.flush()"
+    )
+    assert badge.inner_text() == "Reading"  # late, but it does
 
 
 def test_a_host_that_holds_answers_back_gets_messages_ever_more_seldom(page: Any) -> None:
     """Shiny sends what a thread says when a message of the page comes."""
     page.evaluate(
-        "hear({ type: 'status', text: '', part: null }); front.image = {}; sent.length = 0"
+        "hear({ type: 'image', kind: 'video', width: 4, height: 4, frames: 1, preview: [4, 4] });"
+        "sent.length = 0"
     )
     count = page.evaluate("""() => {
       front.send("commit");
@@ -80,3 +85,19 @@ def test_a_host_that_holds_answers_back_gets_messages_ever_more_seldom(page: Any
     kinds = page.evaluate("sent.slice(1).map((head) => [head.type, head.again])")
     assert all(kind == ["ready", True] for kind in kinds)
     assert 8 < count < 60  # in ten minutes
+
+
+def test_a_late_answer_leaves_nothing_waiting(page: Any) -> None:
+    """A view that asks again, and is answered once, is not busy for ever."""
+    asked, waiting = page.evaluate(
+        """() => {
+          front.wire.readyAt -= 5000;
+          front.tick();
+          const asked = sent.map((head) => head.type + (head.again ? " again" : ""));
+          hear({ type: "image", kind: "video", width: 4, height: 4, frames: 1, preview: [4, 4],
+            answer: { view: sent[0].view, seq: sent[0].seq } });
+          return [asked, [...front.wire.waiting.values()].map(({ type }) => type)];
+        }"""
+    )
+    assert asked == ["ready", "ready again"]
+    assert waiting == ["frame"]

@@ -44,7 +44,8 @@ class Tab:
         while (state := self.next("state"))[0]["answer"] != {"view": "v", "seq": seq}:
             pass
         head, buffers = state
-        mask, bits = head["masks"][-1], buffers[-1]
+        at = [one["id"] for one in head["masks"]].index(head["objects"][-1]["mask"])
+        mask, bits = head["masks"][at], buffers[at]
         x0, y0, x1, y1 = mask["box"]
         whole = np.zeros(mask["size"][::-1], bool)
         rows = np.frombuffer(bits, np.uint8).reshape(y1 - y0, -1)

@@ -107,13 +107,12 @@ def check_page(address: str) -> None:
         failed: list[str] = []
         page.on("requestfailed", lambda request: failed.append(request.url))
         page.goto(f"{address}?token={TOKEN}")
-        page.locator("#example").click(timeout=60_000)
-        page.locator(".srx canvas").wait_for(timeout=60_000)
-        canvas = page.locator(".srx canvas")
-        page.wait_for_function("document.querySelector('.srx').front.image", timeout=60_000)
+        page.locator(".srx-example").click(timeout=60_000)
+        canvas = page.locator("canvas.srx-view")
+        page.wait_for_function("document.querySelector('.srx').front.peek()?.drawn", timeout=60_000)
         box: Any = canvas.bounding_box()
         canvas.click(position={"x": box["width"] / 2, "y": box["height"] / 2})
-        page.locator(".srx-chip").wait_for(timeout=120_000)
+        page.locator(".srx-object").wait_for(timeout=120_000)
         assert failed == []
         browser.close()
 

@@ -44,11 +44,11 @@ def test_a_click_in_a_shiny_app_is_answered(chrome: Any, tmp_path: Path) -> None
     with running(command, port):
         page = chrome.new_page(viewport={"width": 1100, "height": 800})
         page.goto(f"http://127.0.0.1:{port}/")
-        page.locator(".srx canvas").wait_for(timeout=60_000)
-        front = "document.querySelector('.srx').front"
-        page.wait_for_function(f"{front}.image && !{front}.status", timeout=60_000)
-        box = page.locator(".srx canvas").bounding_box()
+        page.locator("canvas.srx-view").wait_for(timeout=60_000)
+        shown = "document.querySelector('.srx').front.peek()"
+        page.wait_for_function(f"{shown}?.drawn && !{shown}.busy", timeout=60_000)
+        box = page.locator("canvas.srx-view").bounding_box()
         assert box["height"] > 400
-        page.locator(".srx canvas").click(position={"x": 520, "y": 280})
-        page.locator(".srx-chip").wait_for(timeout=60_000)
+        page.locator("canvas.srx-view").click(position={"x": 520, "y": 280})
+        page.locator(".srx-object").wait_for(timeout=60_000)
         page.close()

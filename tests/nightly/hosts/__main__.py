@@ -86,7 +86,7 @@ def click(page: Any, folder: Path, address: str) -> str:
     """Click, and compare what the app has; what was found."""
     page.goto(f"{address}app" if "panel" in folder.name else address)
     canvas = Canvas(page)
-    canvas.wait("f.waiting.size === 0 && !f.status")
+    canvas.wait("!f.busy")
     box = canvas.canvas.bounding_box()
     assert box["height"] > 200, box
 

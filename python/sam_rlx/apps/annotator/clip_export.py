@@ -4,7 +4,7 @@ import io as streams
 import json
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from sam_rlx.apps.annotator.saved_documents import mask_of
 from sam_rlx.apps.annotator.session import UNCOLORED
 from sam_rlx.apps.annotator.sources import encoded
 from sam_rlx.apps.annotator.tracks import unique_names
-from sam_rlx.apps.annotator.values import Document, Mask, Object, PackedMask, Start
+from sam_rlx.apps.annotator.values import Document, Mask, Object, PackedMask, Project, Start
 from sam_rlx.errors import InvalidArgumentError
 
 ClipFormat: TypeAlias = Literal["coco", "png", "labels", "npz"]
@@ -36,6 +36,7 @@ class AnnotatedClip:
     hw: tuple[int, int]
     count: int
     document: Document
+    project: Project = field(default_factory=Project)
 
     def masks(self, frame: int) -> dict[int, PackedMask]:
         """Return the masks of a frame, by number of the object."""
@@ -53,8 +54,7 @@ def clip_document(clip: AnnotatedClip) -> dict[str, Any]:
     ``track_id``, the number of the object.
     """
     names = unique_names(clip.document.objects)
-    categories = list(dict.fromkeys(o.text or o.name for o in clip.document.objects)) or ["object"]
-    numbers = {name: number + 1 for number, name in enumerate(categories)}
+    categories = [{"id": one.number, "name": one.name} for one in clip.project.classes]
     height, width = clip.hw
     documents = []
     for frame in clip.frames():
@@ -68,7 +68,7 @@ def clip_document(clip: AnnotatedClip) -> dict[str, Any]:
         annotations = [
             io.coco_annotation(
                 one.masks[frame].to_mask(),
-                category_id=numbers[one.text or one.name],
+                category_id=clip.project.class_of(one).number,
                 name=names[one.number],
                 color=list(one.color),
                 track_id=one.number,
@@ -160,8 +160,8 @@ def _npz(clip: AnnotatedClip) -> bytes:
 # ------------------------------------------------------------------ back
 
 
-def read_clip(name: str, contents: bytes, clip: AnnotatedClip) -> list[Object]:
-    """Return the objects of a COCO document with a video, without numbers.
+def read_clip(name: str, contents: bytes, clip: AnnotatedClip) -> list[tuple[Object, str]]:
+    """Return the objects of a COCO document with a video, without numbers, and their categories.
 
     Raises
     ------
@@ -178,6 +178,7 @@ def read_clip(name: str, contents: bytes, clip: AnnotatedClip) -> list[Object]:
         for one in _entries(name, document, "categories")
     }
     tracks: dict[str, Object] = {}
+    classes: dict[str, str] = {}
     for at, one in enumerate(_entries(name, document, "annotations")):
         where = f"{name}: annotations[{at}]"
         frame = frames.get(repr(one.get("image_id")))
@@ -187,14 +188,15 @@ def read_clip(name: str, contents: bytes, clip: AnnotatedClip) -> list[Object]:
         key = repr(one.get("track_id", at))[:80]
         known = tracks.get(key)
         if known is None:
-            named = said or categories.get(repr(one.get("category_id")), "")
+            classes[key] = categories.get(repr(one.get("category_id")), "").strip()
+            named = said or classes[key]
             known = Object(0, named.strip()[:200], color or UNCOLORED)
         mask = PackedMask.of(mask_of(where, one.get("segmentation"), clip.hw))
         masks = {**known.masks, frame: Mask(mask, score, "file")}
         tracks[key] = replace(known, masks=masks)
         if len(tracks) > MAX_OBJECTS:
             raise InvalidArgumentError(f"{name}: expected at most {MAX_OBJECTS} tracks, found more")
-    return [_with_start(one) for one in tracks.values()]
+    return [(_with_start(one), classes[key]) for key, one in tracks.items()]
 
 
 def _with_start(one: Object) -> Object:

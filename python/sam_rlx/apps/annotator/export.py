@@ -4,7 +4,7 @@ import io as streams
 import json
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,12 +14,12 @@ from sam_rlx import io
 from sam_rlx._internal.files.marks import PNG_MARK, PNG_RESULT
 from sam_rlx._internal.files.suffixes import WRITTEN
 from sam_rlx._internal.formats import coco
-from sam_rlx._internal.formats.instances import OBJECT, Instance
+from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.formats.outlines import flat_polygons
-from sam_rlx._internal.results import ResultForms, names_of, of_mask
+from sam_rlx._internal.results import ResultForms
 from sam_rlx.apps.annotator.saved import LABELS_KEY
 from sam_rlx.apps.annotator.sources import encoded
-from sam_rlx.apps.annotator.values import Object
+from sam_rlx.apps.annotator.values import Object, Project
 from sam_rlx.errors import InvalidArgumentError
 
 Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
@@ -29,14 +29,15 @@ Format: TypeAlias = Literal["coco", "png", "labels", "npz", "polygons"]
 class Annotated(ResultForms):
     """An image of a session: its path, size (H, W), objects, and the key of its content.
 
-    The key is "" for an image that is no file. An object that a text found is called by the text,
-    and has its own name in its fields.
+    The key is "" for an image that is no file. Objects are called by their class, and have their
+    own names in their fields.
     """
 
     name: str
     hw: tuple[int, int]
     objects: Sequence[Object]
     key: str = ""
+    project: Project = field(default_factory=Project)
 
     def described(self) -> dict[str, Any]:
         """Return what a document says of the image."""
@@ -45,15 +46,26 @@ class Annotated(ResultForms):
         return {**said, "sam_rlx": {"key": self.key}} if self.key else said
 
     def _instances(self) -> list[Instance]:
-        return [
-            of_mask(
-                one.mask,
-                name=one.text or one.name,
-                score=one.score,
-                fields={"name": one.name, "color": list(one.color)},
-            )
-            for one in self.objects
-        ]
+        return list(map(self.instance, self.objects))
+
+    def instance(self, one: Object) -> Instance:
+        """Return an object as formats have it."""
+        said: dict[str, Any] = {"name": one.name, "color": list(one.color)}
+        for name, value in (("text", one.text), ("note", one.note)):
+            if value:
+                said[name] = value
+        packed = one.packed
+        return Instance(
+            packed.run_lengths(),
+            packed.hw,
+            name=self.project.class_of(one).name,
+            score=one.score,
+            fields=said,
+        )
+
+    def categories(self) -> list[dict[str, Any]]:
+        """Return the classes of the project as COCO has them."""
+        return [{"id": one.number, "name": one.name} for one in self.project.classes]
 
     def _hw(self) -> tuple[int, int]:
         return self.hw
@@ -107,14 +119,11 @@ def _json(document: Any) -> bytes:
 
 
 def coco_document(images: Sequence[Annotated]) -> dict[str, Any]:
-    """Return one COCO document; categories are the names of the objects."""
-    found = [image._instances() for image in images]
-    names = names_of(instance for instances in found for instance in instances)
-    documents = []
-    for image, instances in zip(images, found, strict=True):
-        categories = names or [OBJECT]
-        documents.append(coco.of_instances(image.described(), instances, categories=categories))
-    return coco.joined(documents)
+    """Return one COCO document; its categories are the classes of the project."""
+    return coco.joined(
+        coco.of_instances(image.described(), image._instances(), categories=image.categories())
+        for image in images
+    )
 
 
 def _pngs(image: Annotated) -> bytes:
@@ -149,16 +158,33 @@ def arrays(image: Annotated) -> dict[str, NDArray[Any]]:
     masks = [one.mask for one in image.objects]
     return {
         "masks": np.stack(masks) if masks else np.zeros((0, *image.hw), np.bool_),
-        "scores": np.array([one.score for one in image.objects], np.float32),
-        "names": np.array([one.name for one in image.objects], np.str_),
-        "colors": np.array([one.color for one in image.objects], np.uint8).reshape(-1, 3),
+        **_values(image),
         "labels": image.label_image(),
     }
 
 
+def _values(image: Annotated) -> dict[str, NDArray[Any]]:
+    return {
+        "scores": np.array([one.score for one in image.objects], np.float32),
+        "names": np.array([one.name for one in image.objects], np.str_),
+        "colors": np.array([one.color for one in image.objects], np.uint8).reshape(-1, 3),
+    }
+
+
 def _npz(image: Annotated) -> bytes:
+    """Write what `arrays` returns, one mask after the other."""
     file = streams.BytesIO()
-    np.savez_compressed(file, **arrays(image))  # type: ignore[arg-type]
+    others = {**_values(image), "labels": image.label_image()}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("masks.npy", "w", force_zip64=True) as member:
+            shape = (len(image.objects), *image.hw)
+            head = {"descr": "|b1", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(member, head)  # type: ignore[no-untyped-call]
+            for one in image.objects:
+                member.write(one.mask.tobytes())
+        for name, values in others.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, values, allow_pickle=False)  # type: ignore[no-untyped-call]
     return file.getvalue()
 
 

@@ -6,17 +6,29 @@ of views, calls of programs and the methods of widgets all go through it.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
-from sam_rlx.apps.annotator.limits import MAX_FRAMES, MAX_POINTS_PER_SIDE
+from sam_rlx.apps.annotator.limits import (
+    MAX_FRAMES,
+    MAX_ITEMS,
+    MAX_LEVEL,
+    MAX_OBJECTS,
+    MAX_PATH,
+    MAX_POINTS_PER_SIDE,
+    MAX_RADIUS,
+    MAX_SIDE,
+    MAX_SMOOTH,
+    MAX_TILES,
+)
 from sam_rlx.errors import InvalidArgumentError
 
 _FAR = 1e6  # positions beyond any image
 _MAX_NUMBER = 1 << 53
+_MAX_NOTE = 4000
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -74,6 +86,47 @@ def _contents(name: str, value: Any) -> bytes:
     return value
 
 
+def _path(name: str, value: Any) -> list[tuple[float, ...]]:
+    found = fields.items({name: value}, name, lambda one, at: fields.numbers(one, at, 2), MAX_PATH)
+    if not found:
+        raise InvalidArgumentError(f"{name}: expected positions, found none")
+    return found
+
+
+def _tiles(name: str, value: Any) -> list[tuple[int, int]]:
+    def one(entry: Any, at: str) -> tuple[int, int]:
+        column, row = fields.numbers(entry, at, 2)
+        return (
+            fields.integer({at: column}, at, 0, MAX_SIDE),
+            fields.integer({at: row}, at, 0, MAX_SIDE),
+        )
+
+    return fields.items({name: value}, name, one, MAX_TILES)
+
+
+def _integers(low: int, most: int) -> Check:
+    def read(name: str, value: Any) -> list[int]:
+        def one(entry: Any, at: str) -> int:
+            return fields.integer({at: entry}, at, low, _MAX_NUMBER)
+
+        return fields.items({name: value}, name, one, most)
+
+    return Check("numbers", read)
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    return fields.items({name: value}, name, lambda one, at: fields.text({at: one}, at), MAX_ITEMS)
+
+
+def _digit(name: str, value: Any) -> str:
+    found = fields.text({name: value}, name, 1)
+    if found and not found.isalnum():
+        raise InvalidArgumentError(f"{name}: expected a digit or letter, found {found!r}")
+    return found
+
+
+_NAME = Check("a name", lambda at, v: fields.name({"name": v}))
+_RGB = Check("[r, g, b]", lambda at, v: fields.color({"color": v}))
 _PYTHON = Check("of callers in Python", lambda name, value: value, of_views=False)
 
 Coordinate = Annotated[float, _number(-_FAR, _FAR)]
@@ -90,9 +143,32 @@ Index = Annotated[int, _integer(0, _MAX_NUMBER)]
 Frame = Annotated[int, _integer(0, MAX_FRAMES)]
 OptionalFrame = Annotated[int | None, _optional(_integer(0, MAX_FRAMES))]
 Threshold = Annotated[float, _number(0, 1)]
-Name = Annotated[str, Check("a name", lambda at, v: fields.name({"name": v}))]
+Name = Annotated[str, _NAME]
+OptionalName = Annotated[str | None, _optional(_NAME)]
+Note = Annotated[str, Check("a text", lambda at, v: fields.text({at: v}, at, _MAX_NOTE))]
 Words = Annotated[str, Check("a text", lambda at, v: fields.text({at: v}, at))]
-RGB = Annotated[tuple[int, int, int], Check("[r, g, b]", lambda at, v: fields.color({"color": v}))]
+RGB = Annotated[tuple[int, int, int], _RGB]
+OptionalRGB = Annotated[tuple[int, int, int] | None, _optional(_RGB)]
+OptionalDigit = Annotated[str | None, _optional(Check("a digit or letter", _digit))]
+PathField = Annotated[list[tuple[float, float]], Check("[[x, y], ...]", _path)]
+OptionalPath = Annotated[list[tuple[float, float]] | None, _optional(Check("[[x, y], ...]", _path))]
+Radius = Annotated[float, _number(1, MAX_RADIUS)]
+SmoothRadius = Annotated[float, _number(1, MAX_SMOOTH)]
+Level = Annotated[int, _integer(0, MAX_LEVEL)]
+Tiles = Annotated[Sequence[tuple[int, int]], Check("[[column, row], ...]", _tiles)]
+Area = Annotated[float, _number(0, MAX_SIDE**2)]
+OptionalArea = Annotated[float | None, _optional(_number(0, MAX_SIDE**2))]
+Numbers = Annotated[list[int], _integers(1, MAX_OBJECTS)]
+OptionalIndices = Annotated[list[int] | None, _optional(_integers(0, MAX_OBJECTS))]
+OptionalTolerance = Annotated[float | None, _optional(_number(0, MAX_SIDE))]
+OptionalPart = Annotated[float | None, _optional(_number(0, 1))]
+OptionalTexts = Annotated[list[str] | None, _optional(Check("texts", _texts))]
+Key = Annotated[str, Check("the key of an item", lambda at, v: fields.text({at: v}, at))]
+OptionalKey = Annotated[
+    str | None,
+    _optional(Check("the key of an item", lambda at, v: fields.text({at: v}, at))),
+]
+Keys = Annotated[list[str], Check("keys of items", _texts)]
 Flag = Annotated[bool, Check("true or false", _flag)]
 Options = Annotated[dict[str, Any] | None, Check("{points_per_side}", _options)]
 Contents = Annotated[bytes, Check("buffers[0]: a file", _contents)]
@@ -181,3 +257,28 @@ def _row(
     checks = {one.name: get_args(hints[one.name])[-1] for one in parameters}
     required = frozenset(one.name for one in parameters if one.default is one.empty)
     return Gesture(name, title, key, attribute, checks, required, edits, of_views)
+
+
+def messages_text(tables: Mapping[str, Mapping[str, Gesture]]) -> str:
+    """Return the page that lists all rows, by the names of the tables that have them."""
+    lines = [
+        "# Messages of views",
+        "",
+        "Made from the table of gestures: `python -m sam_rlx.apps.annotator.messages`.",
+        "",
+        "| type | fields | key | what it does | of |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    names = sorted({name for table in tables.values() for name in table})
+    for name in names:
+        of = [kind for kind, table in tables.items() if name in table]
+        row = tables[of[0]][name]
+        said = [
+            f"`{field}`{'' if field in row.required else '?'}: {check.said}"
+            for field, check in row.fields.items()
+            if check.of_views
+        ]
+        where = ", ".join(of) if row.of_views else "Python"
+        cells = (f"`{name}`", "; ".join(said), row.key, row.title, where)
+        lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+    return "\n".join([*lines, ""])

@@ -19,6 +19,7 @@ from sam_rlx.apps.annotator.values import (
     PackedMask,
     Project,
     Start,
+    Stroke,
     changed_document,
     changed_project,
     changes_between,
@@ -139,7 +140,7 @@ class History:
         """Go on to other documents, or another project; None if nothing differs."""
         with self.lock:
             changes: list[Change] = []
-            if project is not None:
+            if project is not None and project is not self.project:
                 changes += project_changes(self.project, project)
             for key, document in documents.items():
                 changes += changes_between(key, self.document(key), document)
@@ -261,7 +262,7 @@ class History:
         by_document: dict[str, list[Change]] = {}
         of_project = []
         for change in changes:
-            if change.what in ("class", "item"):
+            if change.what in ("class", "item", "order"):
                 of_project.append(change)
             else:
                 by_document.setdefault(change.document, []).append(change)
@@ -366,7 +367,9 @@ def _masks_of(part: object) -> list[PackedMask]:
         return [part.packed]
     if isinstance(part, Object):
         starts = [one.mask for one in part.prompts if isinstance(one, Start)]
-        return [*(one.packed for one in part.candidates), *starts]
+        strokes = [one for one in part.prompts if isinstance(one, Stroke)]
+        painted = [mask for one in strokes for mask in (one.add, one.take)]
+        return [*(one.packed for one in part.candidates), *starts, *painted]
     if isinstance(part, tuple):
-        return [one.packed for one in part]
+        return [one.packed for one in part if isinstance(one, Mask)]
     return []

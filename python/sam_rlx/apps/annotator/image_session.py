@@ -2,16 +2,23 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._internal.weights.sources import PACKAGED
 from sam_rlx.apps.annotator import fields
+from sam_rlx.apps.annotator.classes import with_class
+from sam_rlx.apps.annotator.described import described
 from sam_rlx.apps.annotator.export import Annotated, ExportedFile, export
+from sam_rlx.apps.annotator.export_gestures import ExportGestures, without_number
+from sam_rlx.apps.annotator.exports.collect import Source, image_work
+from sam_rlx.apps.annotator.exports.work import Work
 from sam_rlx.apps.annotator.gestures import (
     Boxes,
     BoxField,
@@ -23,11 +30,16 @@ from sam_rlx.apps.annotator.gestures import (
     Index,
     Label,
     Labels,
+    Level,
+    OptionalIndices,
+    OptionalKey,
     Options,
     Threshold,
+    Tiles,
     Words,
     gesture,
 )
+from sam_rlx.apps.annotator.imports import FoundStill
 from sam_rlx.apps.annotator.layer import Layer, found_masks
 from sam_rlx.apps.annotator.limits import MAX_POINTS
 from sam_rlx.apps.annotator.predict import Clicks, Encode, preview_hw, prompts_of
@@ -38,21 +50,25 @@ from sam_rlx.apps.annotator.session import (
     UNCOLORED,
     Answer,
     Send,
-    Session,
+    by_view,
     mask_of_size,
     numbered,
     still,
 )
-from sam_rlx.apps.annotator.sources import ImageSource, encoded
+from sam_rlx.apps.annotator.sources import ImageSource, encoded, shrunk
+from sam_rlx.apps.annotator.tiles import TILE, Pyramid, masks_in
 from sam_rlx.apps.annotator.values import (
     BoxPrompt,
+    Color,
     Document,
     Mask,
     Object,
     PackedMask,
     Point,
+    Project,
     Prompt,
     Start,
+    Stroke,
     Text,
     next_number,
 )
@@ -69,9 +85,10 @@ from sam_rlx.model import Model
 _TEXT_THRESHOLD = 0.5
 _MAX_GRID = 1 << 22  # pixels of the masks that views get; a larger image's are sampled
 FRAME = 0  # of an image
+_THUMBNAIL = 160  # longest side
 
 
-class ImageSession(Session):
+class ImageSession(ExportGestures):
     """Interactive segmentation of an image, or of several, one after the other.
 
     Encoding begins at once, in a thread of the session's own; what comes meanwhile waits for it.
@@ -103,7 +120,8 @@ class ImageSession(Session):
         None of the images can be read.
     """
 
-    after_close: ClassVar[frozenset[str]] = frozenset(("export",))
+    after_close: ClassVar[frozenset[str]] = frozenset(("export", "export_as"))
+    kind = "image"
 
     def __init__(
         self,
@@ -120,11 +138,12 @@ class ImageSession(Session):
     ) -> None:
         self.sources = images if isinstance(images, ImageSource) else ImageSource(images)
         super().__init__(project or OpenProject(), send, changed, during)
-        self.model = model
+        self.model, self.num_threads = model, num_threads
         self.notes = [*self.project.notes]
         clicks = Clicks(model, num_threads, encode)
         self._clicks_or_none: Clicks | None = clicks
         self._layer: Layer | None = None
+        self._pyramid: Pyramid | None = None
         self._stop = False
         self._sent: set[int] = set()
         self._numbers: dict[PackedMask, int] = {}
@@ -153,6 +172,8 @@ class ImageSession(Session):
                 errors.append(error)
             else:
                 return
+        if isinstance(errors[0], SamRlxError):  # which does not know the file's name
+            raise type(errors[0])(self.notes[-len(errors)]) from errors[0]
         raise errors[0]
 
     def _show(self, index: int) -> None:
@@ -162,7 +183,8 @@ class ImageSession(Session):
         with self._lock:
             self.index, self.key, self._image = index, key, image
             self._select(None)
-            self._layer, self._sent = None, set()
+            self._layer, self._sent, self._described = None, set(), {}
+            self._pyramid = None
         self.project.change_item(key, hw=self.hw, state=self._state_of(key), reason="")
 
     def _state_of(self, key: str) -> str:
@@ -199,7 +221,16 @@ class ImageSession(Session):
         """Let go of images, predictors and the layer; objects and names stay."""
         with self._lock:
             self._image = self._clicks_or_none = self._layer = self._shown = None
+            self._pyramid = None
             self.sources.close()
+
+    def key_at(self, index: int) -> str:
+        """Return the key of the item of an image."""
+        if index >= len(self.sources):
+            raise InvalidArgumentError(
+                f"index: expected 0 to {len(self.sources) - 1}, found {index}"
+            )
+        return self.sources.key(index, self.project)
 
     def annotated_indices(self) -> list[int]:
         """Return the numbers of the images with objects."""
@@ -212,15 +243,19 @@ class ImageSession(Session):
         objects = self.project.document(key).objects
         item = self.project.history.project.item(key)
         hw = objects[0].packed.hw if objects else item.hw if item and item.hw else self.hw
-        return Annotated(self.sources.path(index), hw, objects, self.sources.file_key(index))
+        project = self.project.history.project
+        path, content = self.sources.path(index), self.sources.file_key(index)
+        return Annotated(path, hw, objects, content, project)
 
     # ---------------------------------------------------------------- views
 
     def on_ready(self, view: str, answer: Answer) -> None:
         """Send a view the image, all objects and the layer."""
         with self._lock:
+            self.send(self.about_head(), [], view)
             self._send_image(view, answer)
-            self._send_state(view, None, known=set())
+            self.send_project(view, whole=True)
+            self._send_state(view, None, known=set(), whole=True)
             self._send_layer(view, None)
             self.send(self.status_head(), [], view)
             if self.notes:
@@ -232,8 +267,11 @@ class ImageSession(Session):
         if self._clicks.image is not self.image:
             raise StateError("hover: expected an encoded image, found none")
         one = self.selected or Object(0, "", (0, 0, 0))
+        if one.locked:
+            return
         given = [*_with_start(one), Point(0, FRAME, *point, label)]
         mask, score = self._clicks.hover(_arguments(given, self._clicks))
+        mask = self.composed_small(mask, one, FRAME)
         message = {"type": "hover", "mask": mask.head(0), "score": score, "answer": answer}
         self.send(message, [mask.bits], view)
 
@@ -284,39 +322,56 @@ class ImageSession(Session):
             if self._image is None:
                 return
             self.revision += 1
-            self._sent = self._send_state(None, answer, known=self._sent)
+            at = self.sources.index_of(self.key)  # items may have another order
+            self.index = self.index if at is None else at
+            whole = not self.sees_edits(None)
+            self._sent = self._send_state(None, answer, known=self._sent, whole=whole)
+            self.send_project(None)
         self.publish()
 
-    def _send_state(self, view: str | None, answer: Answer, known: set[int]) -> set[int]:
-        objects = self.document.objects
+    def _send_state(
+        self, view: str | None, answer: Answer, known: set[int], *, whole: bool
+    ) -> set[int]:
+        kind, objects, gone = self.objects_head(whole=whole)
+        if view is None:
+            self._described = {one.number: one for one in self.document.objects}
+        selected = self.selected
+        answers = () if selected is None else selected.candidates
+        shown = [one.packed for one in self.document.objects]
+        shown += [each.packed for each in answers]
         # A mask that an undo brings back has another number, and is sent again.
         self._numbers = {
-            one.packed: self._numbers.get(one.packed) or next(self._counter) for one in objects
+            packed: self._numbers.get(packed) or next(self._counter) for packed in shown
         }
-        numbers = [self._numbers[one.packed] for one in objects]
         changed = {
-            number: one.packed
-            for number, one in zip(numbers, objects, strict=True)
-            if number not in known
+            number: packed for packed, number in self._numbers.items() if number not in known
         }
-        sampled = [(number, mask.every(self._step)) for number, mask in changed.items()]
+        sampled = [(number, mask.coarse(self._step)) for number, mask in changed.items()]
         head = {
-            "type": "state",
+            "type": kind,
             "revision": self.revision,
             **self.project_head(),
-            "objects": [
-                _described(one, number) for one, number in zip(objects, numbers, strict=True)
+            "answers": [
+                {"mask": self._numbers[each.packed], "score": each.score} for each in answers
             ],
+            "objects": [described(one, self._numbers[one.packed]) for one in objects],
+            "gone": gone,
             "masks": [mask.head(number) for number, mask in sampled],
             "answer": answer,
         }
         self.send(head, [mask.bits for _, mask in sampled], view)
-        return set(numbers)
+        return set(self._numbers.values())
+
+    def queue_rows(self, *, shown_alone: bool = False) -> dict[int, dict[str, Any]]:
+        """Return what views are told of the images by their index."""
+        chosen = [self.index] if shown_alone else range(len(self.sources))
+        sources = self.sources
+        return {at: self.item_row(at, sources.known_key(at), sources.path(at)) for at in chosen}
 
     # ---------------------------------------------------------------- work
 
     def _encode(self) -> None:
-        with self._working("encoding"):
+        with self._working("Reading the image"):
             self._clicks.set_image(self.image)
 
     def _layer_now(self) -> Layer | None:
@@ -341,7 +396,7 @@ class ImageSession(Session):
     @gesture("click", key="click")
     def do_click(self, x: Coordinate, y: Coordinate, label: Label = 1) -> None:
         """Add a point to the current object, or begin one."""
-        one = self.selected
+        one = self._selected_free()
         given = () if one is None else _with_start(one)
         count = sum(isinstance(prompt, Point) for prompt in given)
         fields.at_most("click: points of an object", count + 1, MAX_POINTS)
@@ -350,7 +405,7 @@ class ImageSession(Session):
     @gesture("box", key="drag")
     def do_box(self, box: BoxField) -> None:
         """Give the current object a box, or begin one."""
-        one = self.selected
+        one = self._selected_free()
         given = () if one is None else _with_start(one)
         others = tuple(prompt for prompt in given if not isinstance(prompt, BoxPrompt))
         self._answer("box", one, (*others, BoxPrompt(next_number(given), FRAME, box)))
@@ -363,29 +418,75 @@ class ImageSession(Session):
             for mask, score in zip(found.masks, scores, strict=True)
         )
         choice = found.best().index
-        values: dict[str, Any] = {
-            "prompts": given,
-            "masks": {FRAME: answers[choice]},
-            "candidates": answers if len(answers) > 1 else (),
-            "candidate": choice if len(answers) > 1 else 0,
-        }
+        several = len(answers) > 1
+        begun = self.new_object() if one is None else one
+        answered = replace(
+            begun,
+            prompts=given,
+            masks={FRAME: self._shaped(begun.number, given, answers[choice])},
+            candidates=answers if several else (),
+            candidate=choice if several else 0,
+        )
         if one is None:
-            self._begin(title, replace(Object(0, "", UNCOLORED), **values))
+            self._begin(title, answered)
         else:
-            self._put(title, replace(one, **values))
+            self._put(title, answered)
         self.broadcast(self._asks[1])
 
-    @gesture("another answer", key="C")
+    def _shaped(self, number: int, given: Sequence[Prompt], answer: Mask) -> Mask:
+        """Return an answer without pixels of other objects, and with strokes on top."""
+        strokes = [one for one in given if isinstance(one, Stroke)]
+        packed = self.composed(answer.packed, number, FRAME, strokes)
+        if answer.packed.bits and not packed.bits and not strokes:
+            raise InvalidArgumentError(
+                f"{self._doing}: expected pixels that no other object has, found none: choose the "
+                "object that is there, or let others give way"
+            )
+        return replace(answer, packed=packed)
+
+    def frame_of(self, frame: int | None) -> int:
+        """Return the frame of an image: 0."""
+        if frame not in (None, FRAME):
+            raise InvalidArgumentError(f"frame: expected {FRAME} of an image, found {frame}")
+        return FRAME
+
+    def check_order(self) -> None:
+        """Raise `UnsupportedError` where the order of the images is given."""
+        if not self.sources.can_be_ordered:
+            super().check_order()
+
+    def mean_color(self) -> Color:
+        """Return the mean colour of the image."""
+        red, green, blue = self.image[::16, ::16].reshape(-1, 3).mean(axis=0).round().tolist()
+        return int(red), int(green), int(blue)
+
+    def answer_again(self, title: str, one: Object, given: tuple[Prompt, ...], number: int) -> None:
+        """Answer other prompts of an object; one of which nothing is left goes."""
+        if any(isinstance(each, (Point, BoxPrompt)) for each in given):
+            self._answer(title, one, given)
+            return
+        starts = [each.mask for each in given if isinstance(each, Start)]
+        strokes = any(isinstance(each, Stroke) for each in given)
+        if not starts and not strokes:
+            self._edit(title, lambda document: document.without(one.number))
+            if self.current == one.number:
+                self._select(None)
+        else:
+            base = starts[-1] if starts else PackedMask(self.hw, (0, 0, 0, 0), b"")
+            mask = self._shaped(one.number, given, Mask(base, one.score, "hand"))
+            rest = replace(one, prompts=given, masks={FRAME: mask}, candidates=(), candidate=0)
+            self._put(title, rest)
+        self.broadcast(self._asks[1])
+
+    @gesture("another answer", key="C, Shift+1 to 3")
     def do_candidate(self, index: Choice) -> None:
         """Choose another answer to the prompts of the current object."""
-        one = self.selected
-        if one is None:
-            raise InvalidArgumentError("candidate: expected a current object, found none")
+        one = self._free(None)
         most = max(len(one.candidates), 1) - 1
         if index > most:
             raise InvalidArgumentError(f"candidate: expected 0 to {most}, found {index}")
         if one.candidates:
-            masks = {FRAME: one.candidates[index]}
+            masks = {FRAME: self._shaped(one.number, one.prompts, one.candidates[index])}
             self._put("another answer", replace(one, masks=masks, candidate=index))
         self.broadcast(self._asks[1])
 
@@ -396,7 +497,7 @@ class ImageSession(Session):
         unnamed = name is None or (isinstance(name, str) and not name)
         named = "" if unnamed else fields.name({"name": name})
         packed = PackedMask.of(mask)
-        one = Object(0, named, UNCOLORED, masks={FRAME: Mask(packed, 1.0, "hand")})
+        one = replace(self.new_object(masks={FRAME: Mask(packed, 1.0, "hand")}), name=named)
         self._begin("begin with a mask", one)
         self.broadcast(self._asks[1])
 
@@ -420,30 +521,43 @@ class ImageSession(Session):
             raise InvalidArgumentError(
                 f"box_labels: expected {len(boxes)} labels, found {len(labels)}"
             )
-        with self._working("searching"):
+        with self._working(f"Looking for {text or 'what is like the examples'}"):
             found = self._clicks.find(text, threshold, boxes, labels)
         name = text or "example"
-        added = [
-            Object(
-                0,
-                f"{name} {at + 1}",
-                UNCOLORED,
-                prompts=(Text(1, FRAME, name),),
-                masks={FRAME: Mask(PackedMask.of(mask), float(score), "text")},
-            )
-            for at, (mask, score) in enumerate(zip(found.masks, found.scores, strict=True))
-        ]
+        added = _found_objects(name, found)
 
-        def change(document: Document) -> Document:
-            again = [o.number for o in document.objects if o.text == name and not _is_clicked(o)]
+        def change(project: Project) -> tuple[Project, dict[str, Document]]:
+            document = self.project.document(self.key)
+            again = [o.number for o in document.objects if o.text == name and not is_touched(o)]
             document = document.without(*again)
-            return document.with_objects(*numbered(document, added))
+            if added and text:
+                project, made = with_class(project, text, mean=self.mean_color())
+                some = [replace(one, class_number=made.number) for one in added]
+            else:
+                some = [replace(one, class_number=self.class_number) for one in added]
+            document = document.with_objects(*numbered(document, some, project))
+            return project, {self.key: document}
 
-        self._edit(f"find {name}", change)
+        self.project.edit_all(change, self._doing, f"find {name}", by_view(*self._asks))
         self._select(None)
+        if not added:
+            self._say_nothing_found(text, threshold, {"boxes": boxes, "labels": labels})
         self.broadcast(self._asks[1])
 
-    @gesture("find everything", key="E")
+    def _say_nothing_found(self, text: str, threshold: float, given: dict[str, Any]) -> None:
+        """Say that nothing was found, why, and what the best guess is."""
+        scores = self._clicks.find(text, 0.0, **given).scores if threshold > 0 else ()
+        best = max((float(score) for score in scores), default=0.0)
+        said = f"Nothing above {threshold:g} for '{text or 'example'}'; the best is {best:.2f}."
+        if self.model.core.variant in PACKAGED and text:
+            said += (
+                f" {self.model.core.variant} is a small packaged model: it knows shapes and "
+                "colours, such as 'red circle'."
+            )
+        head = {"type": "note", "text": said, "about": "text", "best": best}
+        self.send({**head, "threshold": threshold}, [], self._asks[0])
+
+    @gesture("find everything", key="G")
     def do_everything(self, on: Flag = True, options: Options = None) -> None:
         """Find masks to choose from; `on` false takes them away."""
         if not on:
@@ -454,11 +568,74 @@ class ImageSession(Session):
         def progress(done: int, total: int) -> None:
             if self._stop:
                 raise InvalidArgumentError("everything: expected to go on, found a stop")
-            self.status("finding everything", done / max(total, 1))
+            self.status("Finding everything", done / max(total, 1), stops=True)
 
-        with self._working("finding everything"):
+        with self._working("Finding everything", stops=True):
             records = self._clicks.everything(dict(options or {}), progress)
         self._set_found("find everything", found_masks(records))
+        if not records:
+            said = self._clicks.thresholds(dict(options or {}))
+            text = f"Everything mode found 0 masks: the thresholds are {said}."
+            self.send({"type": "note", "text": text, "about": "everything"}, [], self._asks[0])
+
+    @gesture("keep what was found", key="K")
+    def do_keep_found(self, indices: OptionalIndices = None) -> None:
+        """Make masks of everything mode objects: all of them, or those of some indices.
+
+        Those that an object has already are passed over.
+        """
+        found = self.document.found
+        if not found:
+            raise InvalidArgumentError("keep_found: expected masks to keep, found none")
+        wrong = [at for at in indices or () if at >= len(found)]
+        if wrong:
+            raise InvalidArgumentError(f"indices: expected 0 to {len(found) - 1}, found {wrong[0]}")
+        chosen = set(range(len(found)) if indices is None else indices)
+
+        def change(document: Document) -> Document:
+            if document.found is not found:
+                raise StateError("keep_found: expected the masks that were shown, found others")
+            known = {one.packed for one in document.objects}
+            kept = [
+                self.new_object(masks={FRAME: mask})
+                for at, mask in enumerate(found)
+                if at in chosen and mask.packed not in known
+            ]
+            rest = tuple(mask for at, mask in enumerate(found) if at not in chosen)
+            document = replace(document, found=rest)
+            return document.with_objects(*self._numbered(document, kept))
+
+        self._edit(f"keep {len(chosen)} of what was found", change)
+        self._select(None)
+        with self._lock:
+            self._send_layer(None, None)
+        self.broadcast(self._asks[1])
+
+    @gesture("repeat classes and words of another image", key="R")
+    def do_repeat_from(self, key: OptionalKey = None) -> None:
+        """Find here what the words of another image found there, by default of the one before.
+
+        New objects get the class that was used there last.
+        """
+        source = self._item_before() if key is None else key
+        document = self.project.document(source)
+        if not document.objects:
+            raise InvalidArgumentError("key: expected an item with objects, found none on it")
+        texts = dict.fromkeys(one.text for one in document.objects if one.text is not None)
+        known = self.project.history.project.class_of(document.objects[-1])
+        self.class_number = known.number
+        if not texts:
+            self.broadcast(self._asks[1])
+        for text in texts:
+            if text != "example":
+                self.do_text(text)
+
+    def _item_before(self) -> str:
+        """Return the key of the nearest image before this one that has objects."""
+        before = [at for at in self.annotated_indices() if at < self.index]
+        if not before:
+            raise InvalidArgumentError("key: expected an image with objects before, found none")
+        return self.sources.known_key(before[-1])
 
     @gesture("choose a mask of what was found", key="click")
     def do_pick(self, x: Coordinate, y: Coordinate) -> None:
@@ -468,10 +645,61 @@ class ImageSession(Session):
             raise InvalidArgumentError("pick: expected the masks of everything mode, found none")
         mask = layer.at(x, y)
         if mask is not None:
-            self._begin("choose a mask", Object(0, "", UNCOLORED, masks={FRAME: mask}))
-            with self._lock:
-                self._kept = self.selected
+            one = self.new_object(masks={FRAME: mask})
+
+            def change(document: Document) -> Document:
+                rest = tuple(each for each in document.found if each is not mask)
+                document = replace(document, found=rest)
+                return document.with_objects(*self._numbered(document, [one]))
+
+            edit = self._edit("choose a mask", change)
+            if edit is not None:
+                self._select(self.document.objects[-1].number)
+                with self._lock:
+                    self._send_layer(None, None)
         self.broadcast(self._asks[1])
+
+    @gesture("parts of the image and its masks, as they are seen", edits=False)
+    def do_tiles(
+        self,
+        level: Level,
+        box: BoxField,
+        tiles: Tiles = (),
+        masks: Flag = True,
+    ) -> None:
+        """Send a view tiles of the image, and the masks in a box, at a level."""
+        view, answer = self._asks
+        if self._pyramid is None or self._pyramid.image is not self.image:
+            self._pyramid = Pyramid(self.image)
+        wanted = [[c, r] for c, r in tiles if self._pyramid.has(level, c, r)]
+        images = [self._pyramid.tile(level, column, row) for column, row in wanted]
+        height, width = self.hw
+        x0, y0 = max(int(box[0]), 0), max(int(box[1]), 0)
+        seen = (x0, y0, min(int(np.ceil(box[2])), width), min(int(np.ceil(box[3])), height))
+        objects = self.document.objects if masks else ()
+        heads, bits = masks_in(objects, FRAME, level, seen)
+        head = {
+            "type": "tiles",
+            "key": self.key,
+            "level": level,
+            "tile": TILE,
+            "tiles": wanted,
+            "box": list(seen),
+            "masks": heads,
+            "n": self.project.history.n,
+            "answer": answer,
+        }
+        self.send(head, [*images, *bits], view)
+
+    @gesture("a small image of an item", edits=False)
+    def do_thumbnail(self, index: Index) -> None:
+        """Send a view an image of the queue, at most 160 pixels wide or high."""
+        view, answer = self._asks
+        fields.at_most("index", index, len(self.sources) - 1)
+        image = self.image if index == self.index else self.sources.read(index)
+        contents = encoded(shrunk(image, _THUMBNAIL), "JPEG", 80)
+        head = {"type": "thumbnail", "index": index, "key": self.sources.known_key(index)}
+        self.send({**head, "answer": answer}, [contents], view)
 
     def _set_found(self, title: str, masks: tuple[Mask, ...]) -> None:
         self._edit(title, lambda document: replace(document, found=masks))
@@ -481,7 +709,7 @@ class ImageSession(Session):
 
     # ---------------------------------------------------------------- images and files
 
-    @gesture("another image", key="PageUp, PageDown", edits=False)
+    @gesture("another image", edits=False)
     def do_image(self, index: Index) -> None:
         """Go to an image of the queue.
 
@@ -525,6 +753,72 @@ class ImageSession(Session):
         self._hand_over(file.name, file.mime, file.contents)
         return file
 
+    def work(self, images: str, classes: Sequence[str] | None) -> Work:
+        """Return the images that an export writes."""
+        known = self.sources.known_key
+        wanted = [at for at in range(len(self.sources)) if images == "all" or known(at)]
+        return image_work(
+            self.project.history.project,
+            self.project.document,
+            [self._source(at) for at in wanted],
+            images,
+            classes,
+        )
+
+    def _source(self, index: int) -> Source:
+        sources = self.sources
+        return Source(
+            sources.known_key(index),
+            sources.path(index),
+            lambda: self._size_of(index),
+            lambda: sources.read(index),
+            sources.file(index),
+        )
+
+    def size_named(self, name: str) -> tuple[int, int] | None:
+        """Return the size (H, W) of an image by its path, its name, or its stem."""
+        at = self._named(name)
+        return None if at is None else self._size_of(at)
+
+    def _named(self, name: str) -> int | None:
+        """Return the index of the only image of a name: a path, a name, or either without suffix.
+
+        Exports write ``a/b.jpg`` as ``a_b`` too.
+        """
+        paths = [self.sources.path(at) for at in range(len(self.sources))]
+        stems = [str(Path(path).with_suffix("")) for path in paths]
+        plain = [stem.replace("/", "_") for stem in stems]
+        last = [Path(path).name for path in paths]
+        last_stems = [Path(path).stem for path in paths]
+        for names in (paths, stems, plain, last, last_stems):
+            if names.count(name) == 1:
+                return names.index(name)
+        return self._named(Path(name).name) if "/" in name else None
+
+    def placed(
+        self, found: Sequence[FoundStill]
+    ) -> tuple[dict[str, list[tuple[Object, str]]], list[str]]:
+        """Return objects and their classes by key, and names of images that are not here."""
+        placed: dict[str, list[tuple[Object, str]]] = {}
+        absent = []
+        for found_still in found:
+            at = self._named(found_still.name)
+            if at is None:
+                absent.append(found_still.name)
+                continue
+            hw = self._size_of(at)
+            objects = []
+            for one in found_still.objects:
+                if one.mask.hw != hw:
+                    raise InvalidArgumentError(
+                        f"{found_still.name}: expected masks of {hw[1]} x {hw[0]} pixels, found "
+                        f"{one.mask.hw[1]} x {one.mask.hw[0]}"
+                    )
+                made = without_number(one, masks={FRAME: Mask(one.mask, 1.0, "file")})
+                objects.append((made, one.category))
+            placed.setdefault(self.sources.key(at, self.project), []).extend(objects)
+        return placed, absent
+
     @gesture("load objects")
     def do_load(self, name: Words, contents: Contents) -> list[str]:
         """Add the objects of a file to their images; return those of its images that are not open.
@@ -532,19 +826,26 @@ class ImageSession(Session):
         A view that asked is told how many these are.
         """
         view, answer = self._asks
-        with self._working("loading"):
+        with self._working("Loading objects"):
             saved = read_saved(name, contents, self._open_images())
         if saved.passed_over:
             warnings.warn(_without_masks(name, saved.passed_over), MediaWarning, stacklevel=2)
         keys = {self.sources.key(index, self.project): o for index, o in saved.objects.items()}
-        with self.project.history.lock:
+
+        def change(project: Project) -> tuple[Project, dict[str, Document]]:
             documents = {}
             for key, objects in keys.items():
-                document = self.project.document(key)
-                added = numbered(document, [from_saved(one) for one in objects])
-                documents[key] = document.with_objects(*added)
-            edit = self.project.edit_all(documents, "load", f"load {name}")
-        self.project.done(edit)
+                document, added = self.project.document(key), []
+                for one in objects:
+                    made = None
+                    if one.category is not None:
+                        project, made = with_class(project, one.category)
+                    number = self.class_number if made is None else made.number
+                    added.append(replace(from_saved(one), class_number=number))
+                documents[key] = document.with_objects(*numbered(document, added, project))
+            return project, documents
+
+        self.project.edit_all(change, "load", f"load {name}")
         self._select(None)
         self.broadcast(answer)
         if view is not None:
@@ -579,6 +880,26 @@ def _is_clicked(one: Object) -> bool:
     return any(isinstance(prompt, (Point, BoxPrompt)) for prompt in one.prompts)
 
 
+def is_touched(one: Object) -> bool:
+    """Tell whether a person has worked on what was found: the same search leaves it there."""
+    painted = any(isinstance(prompt, Stroke) for prompt in one.prompts)
+    return _is_clicked(one) or painted or one.locked
+
+
+def _found_objects(name: str, found: Any) -> list[Object]:
+    """Return the objects of a text, without numbers."""
+    return [
+        Object(
+            0,
+            f"{name} {at + 1}",
+            UNCOLORED,
+            prompts=(Text(1, FRAME, name),),
+            masks={FRAME: Mask(PackedMask.of(mask), float(score), "text")},
+        )
+        for at, (mask, score) in enumerate(zip(found.masks, found.scores, strict=True))
+    ]
+
+
 def _with_start(one: Object) -> tuple[Prompt, ...]:
     """Return the prompts of an object: what began without a click begins with its mask."""
     if one.masks and not _is_clicked(one) and one.start_on(FRAME) is None:
@@ -602,18 +923,3 @@ def _arguments(given: Any, clicks: Clicks) -> dict[str, Any]:
 def _without_masks(name: str, passed_over: list[str]) -> str:
     some = ", ".join(passed_over[:3]) + (", ..." if len(passed_over) > 3 else "")
     return f"{name}: {len(passed_over)} annotations have no mask, and are passed over: {some}"
-
-
-def _described(one: Object, mask: int) -> dict[str, Any]:
-    return {
-        "id": one.number,
-        "name": one.name,
-        "color": list(one.color),
-        "points": [[x, y, label] for (x, y), label in zip(one.points, one.labels, strict=True)],
-        "boxes": [] if one.box is None else [list(one.box)],
-        "candidate": one.candidate,
-        "candidates": max(len(one.candidates), 1),
-        "score": one.score,
-        "text": one.text,
-        "mask": mask,
-    }

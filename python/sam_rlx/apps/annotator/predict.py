@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.arrays.mask_logits import mask_logits
+from sam_rlx._internal.options import defaults
 from sam_rlx.apps.annotator.values import PackedMask
 from sam_rlx.concept import ConceptPredictor
 from sam_rlx.generator import MaskGenerator, MaskRecord
@@ -148,12 +149,18 @@ class Clicks:
             threshold=threshold,
         )
 
+    def thresholds(self, options: dict[str, Any]) -> str:
+        """Return the thresholds of everything mode, as a sentence has them."""
+        chosen = {**defaults("generator", self.model.core), **options}
+        return f"{chosen['pred_iou_thresh']:g} and {chosen['stability_score_thresh']:g}"
+
     def everything(
         self, options: dict[str, Any], progress: Callable[[int, int], None]
     ) -> list[MaskRecord]:
         """Return the masks of everything mode, without encoding again."""
         assert self._image is not None
-        generator = MaskGenerator(self.model, num_threads=self._num_threads, **options)
+        chosen = {**defaults("generator", self.model.core), **options}
+        generator = MaskGenerator(self.model, num_threads=self._num_threads, **chosen)
         height, width = self._image.shape[:2]
         return generator.generate(
             embedding=self._full.image_embeddings, orig_hw=(height, width), progress=progress

@@ -88,6 +88,13 @@ def _kept(text: str) -> Path:
     return state_folder() / "projects" / f"{digest}.json"
 
 
+def kept_where(path: Path | None) -> str:
+    """Tell where a snapshot is: in "memory" alone, in the "state" folder, or in a "folder"."""
+    if path is None:
+        return "memory"
+    return "state" if path.is_relative_to(state_folder()) else "folder"
+
+
 def _can_write(folder: Path) -> bool:
     """Tell whether a folder can be written, and is none of this package."""
     package = Path(sam_rlx.__file__).parent.resolve()
@@ -201,20 +208,28 @@ class OpenProject:
         by: str = "",
     ) -> Edit | None:
         """Change the document of an item as it is now; None if nothing differs."""
-        self.check(gesture)
-        with self.history.lock:
-            document = change(self.document(key))
-            edit = self.history.record({key: document}, gesture, title, by)
-            self._put(edit)
-        return self._done(edit)
+        return self.edit_all(
+            lambda project: (project, {key: change(self.document(key))}), gesture, title, by
+        )
 
     def edit_all(
-        self, documents: dict[str, Document], gesture: str, title: str, by: str = ""
+        self,
+        change: Callable[[Project], tuple[Project, dict[str, Document]]],
+        gesture: str,
+        title: str,
+        by: str = "",
     ) -> Edit | None:
-        """Go on to documents that were made from the present ones, with the lock of the history."""
-        edit = self.history.record(documents, gesture, title, by)
-        self._put(edit)
-        return edit
+        """Change the project and documents as they are now, in one edit; None if nothing differs.
+
+        `change` is called with the lock of the history; it returns the project, and the documents
+        that differ by the keys of their items.
+        """
+        self.check(gesture)
+        with self.history.lock:
+            project, documents = change(self.history.project)
+            edit = self.history.record(documents, gesture, title, by, project=project)
+            self._put(edit)
+        return self._done(edit)
 
     def extend(self, of: int, change: Callable[[Document], Document], key: str, title: str) -> bool:
         """Add to an edit that is open; False if it was taken back. It is written later."""
@@ -279,10 +294,6 @@ class OpenProject:
             self.write()
             self._tell(edit.changes, edit)
         return edit
-
-    def done(self, edit: Edit | None) -> Edit | None:
-        """Write an edit of `edit_all`, and tell who watches."""
-        return self._done(edit)
 
     def _tell(self, changes: Sequence[Change], record: Record) -> None:
         for watcher in list(self._watchers):

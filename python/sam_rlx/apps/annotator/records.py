@@ -14,7 +14,14 @@ import numpy as np
 from sam_rlx import _core
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator.history import Edit, History, More, Move, Record
-from sam_rlx.apps.annotator.limits import MAX_FRAMES, MAX_ITEMS, MAX_OBJECTS, MAX_RECENT, MAX_SIDE
+from sam_rlx.apps.annotator.limits import (
+    MAX_CLASSES,
+    MAX_FRAMES,
+    MAX_ITEMS,
+    MAX_OBJECTS,
+    MAX_RECENT,
+    MAX_SIDE,
+)
 from sam_rlx.apps.annotator.values import (
     PROJECT,
     BoxPrompt,
@@ -22,6 +29,7 @@ from sam_rlx.apps.annotator.values import (
     ClassDef,
     Color,
     Document,
+    Gone,
     How,
     Item,
     Kind,
@@ -33,6 +41,7 @@ from sam_rlx.apps.annotator.values import (
     Prompt,
     Start,
     State,
+    Stroke,
     Text,
     What,
 )
@@ -43,6 +52,8 @@ _MAX_TEXT = 4000
 _MAX_LIST = 1 << 20
 _FAR = 1e9  # of a position or score
 _MAX_PIXELS = 1 << 30
+
+_PROMPTS = ("point", "box", "text", "start", "stroke", "gone")
 
 _Value = TypeVar("_Value")
 
@@ -78,6 +89,11 @@ def _prompt(one: Prompt, table: MaskTable) -> dict[str, Any]:
         return {"kind": "box", **head, "box": list(one.box)}
     if isinstance(one, Text):
         return {"kind": "text", **head, "text": one.text}
+    if isinstance(one, Stroke):
+        painted = {"add": table.index(one.add), "take": table.index(one.take)}
+        return {"kind": "stroke", **head, "by": one.kind, **painted}
+    if isinstance(one, Gone):
+        return {"kind": "gone", **head}
     return {"kind": "start", **head, "mask": table.index(one.mask)}
 
 
@@ -92,11 +108,13 @@ def _object(one: Object, table: MaskTable) -> dict[str, Any]:
         "masks": {str(frame): _mask(mask, table) for frame, mask in one.masks.items()},
         "candidates": [_mask(each, table) for each in one.candidates],
         "candidate": one.candidate,
+        "locked": one.locked,
     }
 
 
 def _class(one: ClassDef) -> dict[str, Any]:
-    return {"number": one.number, "name": one.name, "color": list(one.color)}
+    said = {"number": one.number, "name": one.name, "color": list(one.color)}
+    return {**said, "digit": one.digit}
 
 
 def _item(one: Item) -> dict[str, Any]:
@@ -121,6 +139,8 @@ def _part(what: What, part: Any, table: MaskTable) -> Any:
         return _mask(part, table)
     if what == "found":
         return [_mask(each, table) for each in part]
+    if what == "order":
+        return list(part)
     return _class(part) if what == "class" else _item(part)
 
 
@@ -172,6 +192,27 @@ def history_to_json(history: History) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------ from JSON
+
+
+def migrated(found: Any, version: int) -> Any:
+    """Return what a file of an earlier version says as one of the present version says it."""
+    if version == 1:
+        _from_version_1(found)
+    return found
+
+
+def _from_version_1(found: Any) -> None:
+    """Complete objects, which had no lock, and classes, which had no digit, in place."""
+    inner: list[Any] = []
+    if isinstance(found, list):
+        inner = found
+    elif isinstance(found, dict):
+        inner = [*found.values()]
+        if {"number", "name", "color"} <= set(found):
+            digit = str(found["number"]) if found["number"] in range(1, 10) else ""
+            found.update({"locked": False} if "prompts" in found else {"digit": digit})
+    for one in inner:
+        _from_version_1(one)
 
 
 class _Entry:
@@ -232,6 +273,12 @@ class _Entry:
             raise _wrong(self.at(name), f"{count} numbers", found)
         return tuple(_integer(self.at(name), value, low, high) for value in found)
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        found = self.list(name, MAX_ITEMS)
+        if not all(isinstance(one, str) and len(one) <= _MAX_TEXT for one in found):
+            raise _wrong(self.at(name), "texts", found)
+        return tuple(found)
+
     def color(self) -> Color:
         red, green, blue = self.integers("color", 3, 0, 255)
         return red, green, blue
@@ -261,17 +308,17 @@ class Reader:
         self._top = _Entry(where, document)
         self._masks = self._top.each("masks", _packed) if "masks" in self._top.values else ()
 
-    def _packed(self, entry: _Entry) -> PackedMask:
+    def _packed(self, entry: _Entry, name: str = "mask") -> PackedMask:
         if not self._masks:
-            raise _wrong(entry.at("mask"), "a mask of the table, which is empty", None)
-        return self._masks[entry.integer("mask", 0, len(self._masks) - 1)]
+            raise _wrong(entry.at(name), "a mask of the table, which is empty", None)
+        return self._masks[entry.integer(name, 0, len(self._masks) - 1)]
 
     def _mask(self, entry: _Entry) -> Mask:
         how: How = entry.choice("how", get_args(How))
         return Mask(self._packed(entry), entry.number("score"), how)
 
     def _prompt(self, entry: _Entry) -> Prompt:
-        kind = entry.choice("kind", ("point", "box", "text", "start"))
+        kind = entry.choice("kind", _PROMPTS)
         number, frame = entry.integer("number", 1), entry.integer("frame", 0, MAX_FRAMES)
         if kind == "point":
             label = entry.integer("label", 0, 1)
@@ -284,6 +331,13 @@ class Reader:
             return BoxPrompt(number, frame, (x0, y0, x1, y1))
         if kind == "text":
             return Text(number, frame, entry.text("text"))
+        if kind == "gone":
+            return Gone(number, frame)
+        if kind == "stroke":
+            add, take = self._packed(entry, "add"), self._packed(entry, "take")
+            if add.hw != take.hw:
+                raise _wrong(entry.at("take"), f"a mask of {add.hw} as add", take.hw)
+            return Stroke(number, frame, entry.text("by"), add, take)
         return Start(number, frame, self._packed(entry))
 
     def _object(self, entry: _Entry) -> Object:
@@ -298,6 +352,7 @@ class Reader:
             self._masks_by_frame(entry),
             candidates,
             entry.integer("candidate", 0, max(len(candidates) - 1, 0)),
+            entry.flag("locked"),
         )
 
     def _masks_by_frame(self, entry: _Entry) -> dict[int, Mask]:
@@ -315,6 +370,8 @@ class Reader:
             return None
         if what == "found":
             return entry.each(name, self._mask)
+        if what == "order":
+            return entry.texts(name)
         inner = _Entry(entry.at(name), value)
         readers: Mapping[str, Callable[[_Entry], Any]] = {
             "object": self._object,
@@ -360,7 +417,7 @@ class Reader:
     def history(self) -> History:
         """Return the history of a snapshot."""
         entry = self._top
-        project = Project(entry.each("classes", _read_class), self._items())
+        project = Project(self._classes(), self._items())
         found = _Entry(entry.at("documents"), entry.values.get("documents"))
         documents = {
             key: self._document(_Entry(f"{found.where}.{key[:40]}", value))
@@ -375,11 +432,16 @@ class Reader:
         undone = [_integer(entry.at("undone"), n, 1, _MAX_NUMBER) for n in entry.list("undone")]
         if len(set(undone)) != len(undone):
             raise _wrong(entry.at("undone"), "each edit once", undone)
-        recent = entry.list("recent", MAX_RECENT)
-        if not all(isinstance(by, str) and len(by) <= _MAX_TEXT for by in recent):
-            raise _wrong(entry.at("recent"), "texts", recent)
+        recent = entry.texts("recent")[-MAX_RECENT:]
         history.restore((edit for edit in edits if isinstance(edit, Edit)), undone, recent)
         return history
+
+    def _classes(self) -> tuple[ClassDef, ...]:
+        classes = self._top.each("classes", _read_class, MAX_CLASSES)
+        numbers = [one.number for one in classes]
+        if not classes or numbers != sorted(set(numbers)):
+            raise _wrong(self._top.at("classes"), "classes in the order of their numbers", numbers)
+        return classes
 
     def _items(self) -> tuple[Item, ...]:
         items = self._top.each("items", _read_item, MAX_ITEMS)
@@ -411,7 +473,11 @@ def _packed(entry: _Entry) -> PackedMask:
 
 
 def _read_class(entry: _Entry) -> ClassDef:
-    return ClassDef(entry.integer("number", 1), entry.text("name"), entry.color())
+    number, name = entry.integer("number", 1), entry.text("name")
+    digit = entry.text("digit")
+    if len(digit) > 1:
+        raise _wrong(entry.at("digit"), "one letter", digit)
+    return ClassDef(number, name, entry.color(), digit)
 
 
 def _read_item(entry: _Entry) -> Item:
@@ -450,6 +516,8 @@ def _present(change: Change, history: History) -> Any:
         return next((o for o in history.project.classes if o.number == change.key), None)
     if change.what == "item":
         return history.project.item(str(change.key))
+    if change.what == "order":
+        return tuple(one.key for one in history.project.items)
     document = history.document(change.document)
     if change.what == "found":
         return document.found or None

@@ -40,6 +40,7 @@ class SavedObject:
     color: Color | None = None
     score: float = 1.0
     text: str | None = None
+    category: str | None = None
 
 
 @dataclass(frozen=True)

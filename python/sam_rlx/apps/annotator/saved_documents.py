@@ -25,6 +25,7 @@ from sam_rlx.apps.annotator.values import PackedMask
 from sam_rlx.errors import InvalidArgumentError
 
 _MAX_LISTED = 5  # names of images in an error
+_MAX_TEXT = 200  # letters of a class or of a text
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,10 @@ def _annotation(
             f"{where}: expected a category_id of categories, found {_key(one.get('category_id'))}"
         )
     mask = _mask(where, one.get("segmentation"), index, images)
-    # An object that a text found has its text for a category.
-    text = category if name is not None and name != category else None
-    return SavedObject(PackedMask.of(mask), name or category, color, score, text)
+    said = one.get("text")
+    text = said[:_MAX_TEXT] if isinstance(said, str) else None
+    named = category.strip()[:_MAX_TEXT] or None
+    return SavedObject(PackedMask.of(mask), name or category, color, score, text, named)
 
 
 def _mask(where: str, found: Any, index: int, images: OpenImages) -> NDArray[np.bool_]:

@@ -13,10 +13,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx import viz
+from sam_rlx import _core, viz
 from sam_rlx._internal.arrays.masks import as_bools
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
+from sam_rlx.apps.annotator.classes import default_name
 from sam_rlx.apps.annotator.gestures import (
     RGB,
     Gesture,
@@ -27,11 +28,14 @@ from sam_rlx.apps.annotator.gestures import (
     table_of,
 )
 from sam_rlx.apps.annotator.history import Edit, Record
+from sam_rlx.apps.annotator.keys import keys_of
 from sam_rlx.apps.annotator.limits import MAX_VIEWS, MAX_WAITING, MAX_WAITING_BYTES
-from sam_rlx.apps.annotator.projects import OpenProject
-from sam_rlx.apps.annotator.values import Change, Document, Object
+from sam_rlx.apps.annotator.projects import OpenProject, kept_where
+from sam_rlx.apps.annotator.store import FILE_SUFFIX, FOLDER_PROJECT
+from sam_rlx.apps.annotator.values import Change, Document, Object, Project
 from sam_rlx.apps.annotator.worker import During, Worker
 from sam_rlx.errors import InvalidArgumentError, SamRlxError, StateError
+from sam_rlx.model import Model
 
 _LOG = logging.getLogger("sam_rlx")
 _MAX_NAME = 100  # letters of a view's name
@@ -80,6 +84,8 @@ class Session:
 
     # By type of message: what the class can do. Made from its methods.
     gestures: ClassVar[dict[str, Gesture]] = {}
+    model: Model
+    num_threads: int | None = None
     # Those that work after `close` too.
     after_close: ClassVar[frozenset[str]] = frozenset()
 
@@ -96,6 +102,8 @@ class Session:
         during: During = nullcontext,
     ) -> None:
         self.project = project
+        self.class_number = 1  # of the next object
+        self.others_stay = True  # whether answers and strokes leave pixels of other objects alone
         self.key = ""  # of the item that is shown
         self.current: int | None = None  # number of the object that prompts change
         self._kept: Object | None = None  # what the current object was when it became that
@@ -105,10 +113,14 @@ class Session:
         self._worker = Worker("widget", during)
         self._waiting_bytes = 0  # of files
         self._views: set[str] = set()
-        self._status: tuple[str, float | None] = ("", None)
+        self._status: tuple[str, float | None, bool] = ("", None, False)
         self._asks: tuple[str | None, Answer] = (None, None)  # whose gesture is being done
         self._doing = ""  # name of that gesture
         self.revision = 0
+        self._described: dict[int, Object] = {}  # what views know of the objects
+        self._by_edits: set[str] = set()  # views that take what has changed alone
+        self._queue: dict[int, dict[str, Any]] = {}  # what views know of the items
+        self._project_known: Project | None = None
         project.watch(self._follow)
 
     # ---------------------------------------------------------------- the item that is shown
@@ -141,6 +153,14 @@ class Session:
             )
         return found
 
+    def _free(self, number: int | None) -> Object:
+        """Return an object that may be changed; `StateError` for a locked one."""
+        return unlocked(self._object(number))
+
+    def _selected_free(self) -> Object | None:
+        """Return the object that prompts change, which is not locked; None for a new one."""
+        return None if self.selected is None else unlocked(self.selected)
+
     def _put(self, title: str, *objects: Object) -> None:
         """Change objects that are there, in one edit."""
 
@@ -159,7 +179,7 @@ class Session:
         """Add objects; their numbers are chosen here, and their names if they are empty."""
 
         def change(document: Document) -> Document:
-            return document.with_objects(*numbered(document, objects))
+            return document.with_objects(*self._numbered(document, objects))
 
         edit = self._edit(title, change)
         if edit is not None and select:
@@ -171,15 +191,29 @@ class Session:
                     if one.what == "object" and one.before is None
                 )
 
+    def new_object(self, **values: Any) -> Object:
+        """Return an object without a number, of the class that is chosen for new ones."""
+        return Object(0, "", UNCOLORED, class_number=self.class_number, **values)
+
+    def _numbered(self, document: Document, objects: Sequence[Object]) -> list[Object]:
+        return self.numbered_in(self.project.history.project, document, objects)
+
+    @staticmethod
+    def numbered_in(
+        project: Project, document: Document, objects: Sequence[Object]
+    ) -> list[Object]:
+        """Return new objects with the next numbers of a document of a project."""
+        return numbered(document, objects, project)
+
     def _edit(self, title: str, change: Callable[[Document], Document]) -> Edit | None:
-        return self.project.edit(self.key, change, self._doing, title, _by(*self._asks))
+        return self.project.edit(self.key, change, self._doing, title, by_view(*self._asks))
 
     def _follow(self, changes: Sequence[Change], record: Record) -> None:
         """Show what another session has changed, or this one."""
         if self._worker.is_closed or self._worker.is_own_thread:
             return
-        some = [one for one in changes if one.what != "item"]
-        if changes and not any(one.document in ("", self.key) for one in some):
+        is_open = isinstance(record, Edit) and record.gesture == "open"
+        if is_open or (changes and not self._concerns(changes)):
             return
 
         def show() -> None:
@@ -188,6 +222,9 @@ class Session:
 
         with suppress(StateError):  # it is being closed
             self.run(show)
+
+    def _concerns(self, changes: Sequence[Change]) -> bool:
+        return any(one.what == "item" or one.document in ("", self.key) for one in changes)
 
     def broadcast(self, answer: Answer) -> None:
         """Send all views what there is."""
@@ -201,12 +238,12 @@ class Session:
     @gesture("undo", key="Ctrl+Z")
     def do_undo(self) -> None:
         """Take back the last edit of what is shown: results of models too."""
-        self._moved(self.project.undo(self.key, _by(*self._asks)))
+        self._moved(self.project.undo(self.key, by_view(*self._asks)))
 
-    @gesture("redo", key="Ctrl+Y")
+    @gesture("redo", key="Ctrl+Shift+Z, Ctrl+Y")
     def do_redo(self) -> None:
         """Do again what was taken back."""
-        self._moved(self.project.redo(self.key, _by(*self._asks)))
+        self._moved(self.project.redo(self.key, by_view(*self._asks)))
 
     def _moved(self, edit: Edit | None) -> None:
         if edit is not None:
@@ -218,10 +255,10 @@ class Session:
             self.on_changes(edit.changes)
         self.broadcast(self._asks[1])
 
-    @gesture("delete this object", key="Delete")
+    @gesture("delete this object", key="Delete, Backspace")
     def do_delete(self, object: OptionalNumber = None) -> None:
         """Delete an object; the others stay as they are."""
-        one = self._object(object)
+        one = self._free(object)
         self._edit(f"delete {one.name}", lambda document: document.without(one.number))
         self.on_changes([Change(self.key, "object", one.number, one, None)])
         if self.current == one.number:
@@ -234,7 +271,7 @@ class Session:
         self._select(None)
         self.broadcast(self._asks[1])
 
-    @gesture("forget what was not kept", key="Esc")
+    @gesture("one step back: a drag, a tool, what is not kept", key="Esc")
     def do_cancel(self) -> None:
         """Take the current object back to what it was when it became current; none is then."""
         number, kept = self.current, self._kept
@@ -250,13 +287,13 @@ class Session:
         self._select(None)
         self.broadcast(self._asks[1])
 
-    @gesture("choose an object", key="1 to 9", edits=False)
+    @gesture("choose an object", key="J, Shift+J", edits=False)
     def do_select(self, object: OptionalNumber = None) -> None:
         """Choose the object that prompts change; null: they begin a new one."""
         self._select(None if object is None else self._object(object).number)
         self.broadcast(self._asks[1])
 
-    @gesture("rename", key="double click")
+    @gesture("rename", key="F2, double click")
     def do_rename(self, object: Number, name: Name) -> None:
         """Give an object another name."""
         self._put(f"rename to {name}", replace(self._object(object), name=name))
@@ -296,6 +333,7 @@ class Session:
     ) -> None:
         if kind == "bye":
             self._views.discard(view)
+            self._by_edits.discard(view)
             self._worker.drop(("hover", view))
         elif kind == "leave":
             self._worker.drop(("hover", view))
@@ -304,6 +342,8 @@ class Session:
                 return
             fields.at_most("views", len(self._views), MAX_VIEWS)
             self._views.add(view)
+            if head.get("edits") is True:
+                self._by_edits.add(view)
             self._guarded(lambda: self.on_ready(view, answer), view, answer)
         elif kind == "stop":
             self.on_stop()
@@ -357,7 +397,7 @@ class Session:
         """Do a gesture; there is one at a time."""
         if row.edits:
             self.project.check(row.name)
-            if self.project.history.was_done(_by(view, answer)):  # a view that was not answered
+            if self.project.history.was_done(by_view(view, answer)):  # a view that was not answered
                 self.broadcast(answer)
                 return None
         before, self._asks, self._doing = (self._asks, self._doing), (view, answer), row.name
@@ -448,15 +488,15 @@ class Session:
         if send_to_host is not None:
             send_to_host({**head, "to": view}, buffers, view)
 
-    def status(self, text: str, part: float | None = None) -> None:
-        """Say to all views what is done; "" when nothing is."""
-        self._status = (text, part)
+    def status(self, text: str, part: float | None = None, *, stops: bool = False) -> None:
+        """Say to all views what is done, and whether `stop` ends it; "" when nothing is."""
+        self._status = (text, part, stops)
         self.send(self.status_head(), [], None)
 
     @contextmanager
-    def _working(self, text: str) -> Iterator[None]:
+    def _working(self, text: str, *, stops: bool = False) -> Iterator[None]:
         """Say to all views what is done while a block runs."""
-        self.status(text)
+        self.status(text, stops=stops)
         try:
             yield
         finally:
@@ -471,8 +511,8 @@ class Session:
 
     def status_head(self) -> dict[str, Any]:
         """Return the message that says what is done."""
-        text, part = self._status
-        return {"type": "status", "text": text, "part": part}
+        text, part, stops = self._status
+        return {"type": "status", "text": text, "part": part, "stops": stops}
 
     def project_head(self) -> dict[str, Any]:
         """Return what a state says of the project: what undo and redo do, and what is wrong."""
@@ -484,6 +524,9 @@ class Session:
         at = {one.number: index for index, one in enumerate(objects)}
         return {
             "current": at.get(self.current) if self.current is not None else None,
+            "object": None if self.selected is None else self.current,
+            "class": self.class_number,
+            "others_stay": self.others_stay,
             "can_undo": undo is not None,
             "can_redo": redo is not None,
             "undo": "" if undo is None else undo.title,
@@ -492,6 +535,102 @@ class Session:
             "read_only": self.project.read_only,
             "unsaved": self.project.problem,
         }
+
+    def about_head(self) -> dict[str, Any]:
+        """Return what a view is told of the work as a whole: its name, where it is kept, keys."""
+        path = self.project.path
+        return {
+            "type": "about",
+            "name": self.title,
+            "kept": kept_where(path),
+            "where": "" if path is None else str(path),
+            "model": self.model_name,
+            "keys": keys_of(self.gestures),
+            "forms": self.forms(),
+        }
+
+    @property
+    def title(self) -> str:
+        """A name of the project for people: that of its file, or of its first item."""
+        path = self.project.path
+        items = self.project.history.project.items
+        if path is not None and kept_where(path) == "folder":
+            name = path.name.removesuffix(FILE_SUFFIX)
+            return path.parent.name if path.name == FOLDER_PROJECT else name
+        return items[0].path.rpartition("/")[2] if items else ""
+
+    @property
+    def model_name(self) -> str:
+        """What computes: the model, and its threads."""
+        threads = self.num_threads or _core.build_info()["cores"]
+        return f"{self.model.variant} · {threads} thread{'' if threads == 1 else 's'}"
+
+    def forms(self) -> list[dict[str, Any]]:
+        """Return what a dialog says of the forms of exports."""
+        return []
+
+    def send_project(self, view: str | None, *, whole: bool = False) -> None:
+        """Send classes, and the items that changed since the last time, or all of them."""
+        project = self.project.history.project
+        queue = self._queue
+        if whole or project is not self._project_known:
+            self._queue = self.queue_rows()
+        else:
+            self._queue = {**queue, **self.queue_rows(shown_alone=True)}
+        whole = whole or set(self._queue) != set(queue)
+        rows = [row for at, row in self._queue.items() if whole or queue.get(at) != row]
+        classes_changed = (
+            self._project_known is None or self._project_known.classes != project.classes
+        )
+        self._project_known = project
+        if not (whole or rows or classes_changed):
+            return
+        head = {
+            "type": "project",
+            "classes": [
+                {"number": o.number, "name": o.name, "color": list(o.color), "digit": o.digit}
+                for o in project.classes
+            ],
+            "whole": whole,
+            "items": rows,
+        }
+        self.send(head, [], view)
+
+    def queue_rows(self, *, shown_alone: bool = False) -> dict[int, dict[str, Any]]:
+        """Return what views are told of the items, or of the shown one, by their index."""
+        raise NotImplementedError
+
+    def item_row(self, index: int, key: str, name: str) -> dict[str, Any]:
+        """Return what views are told of an item."""
+        item = self.project.history.project.item(key) if key else None
+        return {
+            "index": index,
+            "key": key,
+            "name": name,
+            "kind": "image" if item is None else item.kind,
+            "state": "new" if item is None else item.state,
+            "reason": "" if item is None else item.reason,
+            "objects": len(self.project.document(key).objects) if key else 0,
+        }
+
+    def objects_head(self, *, whole: bool) -> tuple[str, list[Object], list[int]]:
+        """Return the type of a message on objects, those it describes, and numbers that are gone.
+
+        A `state` has all of them, an `edit` those that differ from what was sent last.
+        """
+        objects = self.document.objects
+        if whole:
+            return "state", list(objects), []
+        known = self._described
+        changed = [one for one in objects if known.get(one.number) is not one]
+        there = {one.number for one in objects}
+        return "edit", changed, [number for number in known if number not in there]
+
+    def sees_edits(self, view: str | None) -> bool:
+        """Tell whether a view, or each of them, takes what has changed alone."""
+        if view is not None:
+            return view in self._by_edits
+        return bool(self._views) and self._views <= self._by_edits
 
     def publish(self) -> None:
         """Count a change, after what it gave was sent."""
@@ -518,19 +657,26 @@ class Session:
         raise NotImplementedError
 
 
-def _by(view: str | None, answer: Answer) -> str:
+def by_view(view: str | None, answer: Answer) -> str:
     """Return what names a gesture of a view: a repeated message is not done again."""
     return "" if view is None or answer is None else f"{view}:{answer['seq']}"
 
 
-def numbered(document: Document, objects: Sequence[Object]) -> list[Object]:
+def unlocked(one: Object) -> Object:
+    """Return an object; `StateError` if it is locked."""
+    if one.locked:
+        raise StateError(f"{one.name}: expected an object that is not locked, found a locked one")
+    return one
+
+
+def numbered(document: Document, objects: Sequence[Object], project: Project) -> list[Object]:
     """Return new objects with the next numbers of a document; names and colours if they lack."""
     number = document.next_number
     return [
         replace(
             one,
             number=number + at,
-            name=one.name or f"object {number + at}",
+            name=one.name or default_name(project.class_of(one), number + at),
             color=viz.color(number + at) if one.color == UNCOLORED else one.color,
         )
         for at, one in enumerate(objects)

@@ -52,6 +52,8 @@ class ImageSource:
         It is something else, or an empty sequence.
     """
 
+    can_be_ordered = False  # whether the order of a project's items is that of the images
+
     def __init__(self, images: Any) -> None:
         self.folder: Path | None = None
         if isinstance(images, (str, os.PathLike)):
@@ -159,6 +161,10 @@ class ImageSource:
     def path(self, index: int) -> str:
         """Return the path of a file below the folder that has all of them, or the name."""
         return self._paths[index]
+
+    def file(self, index: int) -> Path | None:
+        """Return the file of an image, None for one that is an array."""
+        return self._items[index] if self._is_file[index] else None
 
     def close(self) -> None:
         """Forget the images; their names stay."""

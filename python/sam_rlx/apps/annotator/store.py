@@ -26,12 +26,13 @@ from sam_rlx.apps.annotator.records import (
     Reader,
     completed,
     history_to_json,
+    migrated,
     record_to_json,
 )
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 
 FORMAT = "sam_rlx.project"
-VERSION = 1
+VERSION = 2
 FOLDER_PROJECT = "sam_rlx.project.json"
 FILE_SUFFIX = ".sam_rlx.json"
 
@@ -61,12 +62,15 @@ class Loaded:
         Of the lines that are whole.
     cut : int
         Bytes behind them: a line that was never finished, or is damaged, and all after it.
+    version : int
+        Of the files. Those of an earlier one are written anew before anything is added to them.
     """
 
     history: History
     generation: int = 0
     log_bytes: int = 0
     cut: int = 0
+    version: int = VERSION
 
 
 def load(snapshot: Path) -> Loaded:
@@ -103,16 +107,18 @@ def _load_snapshot(path: Path) -> Loaded:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidArgumentError(f"{path}: expected a project of sam_rlx, found another file")
     version = document.get("version")
-    if isinstance(version, int) and version > VERSION:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise InvalidArgumentError(f"{path}: expected version 1 to {VERSION}, found another")
+    if version > VERSION:
         raise UnsupportedError(
-            f"{path}: expected version {VERSION}, found {version}: a newer sam_rlx has written it"
+            f"{path}: expected version 1 to {VERSION}, found {version}: a newer sam_rlx has "
+            "written it"
         )
-    if version != VERSION or isinstance(version, bool):
-        raise InvalidArgumentError(f"{path}: expected version {VERSION}, found another")
     generation = document.get("generation")
     if not isinstance(generation, int) or isinstance(generation, bool):
         raise InvalidArgumentError(f"{path}: expected a generation, found none")
-    return Loaded(Reader(path.name, document).history(), generation)
+    history = Reader(path.name, migrated(document, version)).history()
+    return Loaded(history, generation, version=version)
 
 
 def _json(where: str, contents: bytes) -> Any:
@@ -131,11 +137,11 @@ def _replayed(path: Path, file: Any, loaded: Loaded) -> Loaded:
         if text is None:
             break
         where = f"{path.name}: line {number}"
-        record = Reader(where, _json(where, text)).record()
+        record = Reader(where, migrated(_json(where, text), loaded.version)).record()
         if record.n > history.n:
             _follow(where, record, history)
         whole += len(line)
-    return Loaded(history, loaded.generation, whole, total - whole)
+    return Loaded(history, loaded.generation, whole, total - whole, loaded.version)
 
 
 def _checked(line: bytes) -> bytes | None:
@@ -191,6 +197,7 @@ class Store:
         self.problem = ""
         self._history = loaded.history
         self._generation = loaded.generation
+        self._is_old = loaded.version < VERSION
         self._signature = _signature(snapshot)
         self._size = loaded.log_bytes  # of the log that is on the disk
         self._is_torn = loaded.cut > 0  # whether something may stand behind that
@@ -242,7 +249,7 @@ class Store:
             return True
 
     def _append(self, lines: list[bytes]) -> None:
-        if self._signature is None:
+        if self._signature is None or self._is_old:
             self._replace_snapshot()
             with self._queue:
                 del self._waiting[: len(lines)]
@@ -269,7 +276,7 @@ class Store:
         if self._log is None:
             self._log = log_of(self.path).open("ab", buffering=0)
         self._log.truncate(0)
-        self._size = 0
+        self._size, self._is_old = 0, False
 
     def take_over(self) -> None:
         """Make this the only process that writes: others see the next generation."""

@@ -1,4 +1,4 @@
-"""How messages describe the objects of a clip."""
+"""How messages describe a clip and its masks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx.apps.annotator.predict import preview_hw
-from sam_rlx.apps.annotator.values import BoxPrompt, Object, PackedMask, Point
+from sam_rlx.apps.annotator.values import Object, PackedMask
 
 
 def sampled(mask: PackedMask, hw: tuple[int, int]) -> NDArray[np.bool_]:
@@ -49,22 +49,4 @@ def clip_head(hw: tuple[int, int], count: int) -> dict[str, Any]:
         "step": 1,
         "frames": count,
         "texts": False,
-    }
-
-
-def described(track: Object) -> dict[str, Any]:
-    """Return what a state says of an object; points and boxes end with their frame."""
-    points = [[o.x, o.y, o.label, o.frame] for o in track.prompts if isinstance(o, Point)]
-    boxes = {o.frame: [*o.box, o.frame] for o in track.prompts if isinstance(o, BoxPrompt)}
-    return {
-        "id": track.number,
-        "name": track.name,
-        "color": list(track.color),
-        "points": points,
-        "boxes": list(boxes.values()),
-        "candidate": 0,
-        "candidates": 1,
-        "score": None,
-        "text": None,
-        "mask": None,
     }

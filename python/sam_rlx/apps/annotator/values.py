@@ -21,6 +21,8 @@ How: TypeAlias = Literal["click", "text", "everything", "tracked", "hand", "chec
 State: TypeAlias = Literal["new", "begun", "done", "left out", "unreadable"]
 Kind: TypeAlias = Literal["image", "clip"]
 
+OBJECT = "object"  # the class that is there from the beginning
+
 PROJECT = ""  # the key of changes that belong to no item
 
 
@@ -77,9 +79,34 @@ class PackedMask:
         counts = _core.rle_encode(np.ascontiguousarray(self.part()))
         return _core.mask_in_image(counts, (y1 - y0, x1 - x0), (y0, x0), 1, self.hw)
 
-    def every(self, step: int) -> "PackedMask":
-        """Return each `step`-th pixel of each `step`-th row."""
-        return self if step == 1 else PackedMask.of(self.to_mask()[::step, ::step])
+    def coarse(self, step: int) -> "PackedMask":
+        """Return this on a grid of cells of `step` x `step` pixels: those with a pixel of it.
+
+        A thin part stays, whichever pixels it has.
+        """
+        if step == 1:
+            return self
+        height, width = (-(-side // step) for side in self.hw)
+        if not self.bits:
+            return PackedMask((height, width), (0, 0, 0, 0), b"")
+        x0, y0, x1, y1 = self.box
+        left, top = x0 // step, y0 // step
+        right, bottom = -(-x1 // step), -(-y1 // step)
+        room = ((y0 - top * step, bottom * step - y1), (x0 - left * step, right * step - x1))
+        cells = np.pad(self.part(), room).reshape(bottom - top, step, right - left, step)
+        bits = np.packbits(cells.any(axis=(1, 3)), axis=1).tobytes()
+        return PackedMask((height, width), (left, top, right, bottom), bits)
+
+    def within(self, box: tuple[int, int, int, int]) -> "PackedMask":
+        """Return what lies in a box (x0, y0, x1, y1) of the grid."""
+        x0, y0 = max(self.box[0], box[0]), max(self.box[1], box[1])
+        x1, y1 = min(self.box[2], box[2]), min(self.box[3], box[3])
+        if x0 >= x1 or y0 >= y1:
+            return PackedMask(self.hw, (0, 0, 0, 0), b"")
+        if (x0, y0, x1, y1) == self.box:
+            return self
+        part = self.part()[y0 - self.box[1] : y1 - self.box[1], x0 - self.box[0] : x1 - self.box[0]]
+        return PackedMask(self.hw, (x0, y0, x1, y1), np.packbits(part, axis=1).tobytes())
 
     def head(self, number: int) -> dict[str, Any]:
         """Return what a message says of the mask; `bits` are its buffer."""
@@ -138,7 +165,41 @@ class Start:
     mask: PackedMask
 
 
-Prompt: TypeAlias = Point | BoxPrompt | Text | Start
+@dataclass(frozen=True)
+class Stroke:
+    """What a person painted over the answers: pixels added, and pixels taken away.
+
+    Attributes
+    ----------
+    kind : str
+        The gesture: stroke, lasso, fill, smooth, split, merge.
+    add, take : PackedMask
+        Of the whole grid. They come on top of every answer, in the order of the prompts.
+    """
+
+    number: int
+    frame: int
+    kind: str
+    add: PackedMask
+    take: PackedMask
+
+    def over(self, mask: NDArray[np.bool_]) -> None:
+        """Paint on a mask (H, W), in place."""
+        x0, y0, x1, y1 = self.take.box
+        mask[y0:y1, x0:x1] &= ~self.take.part()
+        x0, y0, x1, y1 = self.add.box
+        mask[y0:y1, x0:x1] |= self.add.part()
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The object is out of sight: from this frame on it has no mask, until a later prompt."""
+
+    number: int
+    frame: int
+
+
+Prompt: TypeAlias = Point | BoxPrompt | Text | Start | Stroke | Gone
 
 
 def next_number(prompts: Iterable[Prompt]) -> int:
@@ -160,12 +221,14 @@ class Object:
         Of the project's classes.
     note : str
         Of a person.
-    prompts : tuple of Point, BoxPrompt, Text, Start
+    locked : bool
+        Whether prompts, strokes and tracking leave it alone.
+    prompts : tuple of Point, BoxPrompt, Text, Start, Stroke, Gone
         In the order in which they came, each with a number and a frame.
     masks : mapping of int to Mask
         By frame; an image has the frame 0.
     candidates : tuple of Mask
-        The answers to a single click; `candidate` is the index of the chosen one.
+        The answers to a single click, without strokes; `candidate` is the index of the chosen one.
     """
 
     number: int
@@ -177,6 +240,7 @@ class Object:
     masks: Mapping[int, Mask] = field(default_factory=dict, hash=False)
     candidates: tuple[Mask, ...] = ()
     candidate: int = 0
+    locked: bool = False
 
     def points_on(self, frame: int) -> list[Point]:
         """Return the clicks on a frame."""
@@ -191,6 +255,10 @@ class Object:
         """Return the mask that the object began with on a frame."""
         starts = [one for one in self.prompts if isinstance(one, Start) and one.frame == frame]
         return starts[-1].mask if starts else None
+
+    def strokes_on(self, frame: int) -> list[Stroke]:
+        """Return what was painted on a frame."""
+        return [one for one in self.prompts if isinstance(one, Stroke) and one.frame == frame]
 
     @property
     def next_prompt(self) -> int:
@@ -284,11 +352,22 @@ class Document:
 
 @dataclass(frozen=True)
 class ClassDef:
-    """A class of objects."""
+    """A class of objects.
+
+    Attributes
+    ----------
+    number : int
+        From 1.
+    name, color
+        As shown; no two classes have one name.
+    digit : str
+        The digit or letter that chooses it, "" for none.
+    """
 
     number: int
     name: str
     color: Color
+    digit: str = ""
 
 
 @dataclass(frozen=True)
@@ -326,8 +405,20 @@ class Item:
 class Project:
     """Classes, and items in their order."""
 
-    classes: tuple[ClassDef, ...] = (ClassDef(1, "object", (255, 64, 64)),)
+    classes: tuple[ClassDef, ...] = (ClassDef(1, OBJECT, (255, 64, 64), "1"),)
     items: tuple[Item, ...] = ()
+
+    def class_of(self, one: Object) -> ClassDef:
+        """Return the class of an object: the first one if its own is gone."""
+        return self.class_numbered(one.class_number) or self.classes[0]
+
+    def class_numbered(self, number: int) -> ClassDef | None:
+        """Return the class of a number."""
+        return next((one for one in self.classes if one.number == number), None)
+
+    def class_named(self, name: str) -> ClassDef | None:
+        """Return the class of a name."""
+        return next((one for one in self.classes if one.name == name), None)
 
     def item(self, key: str) -> Item | None:
         """Return the item of a key."""
@@ -336,9 +427,9 @@ class Project:
 
 # ------------------------------------------------------------------ what differs
 
-Part: TypeAlias = Object | Mask | ClassDef | Item | tuple[Mask, ...]
+Part: TypeAlias = Object | Mask | ClassDef | Item | tuple[Mask, ...] | tuple[str, ...]
 PartKey: TypeAlias = int | str | tuple[int, int]
-What: TypeAlias = Literal["object", "mask", "found", "class", "item"]
+What: TypeAlias = Literal["object", "mask", "found", "class", "item", "order"]
 
 
 @dataclass(frozen=True)
@@ -349,7 +440,7 @@ class Change:
     ----------
     document : str
         The key of the item, or `PROJECT`.
-    what : {"object", "mask", "found", "class", "item"}
+    what : {"object", "mask", "found", "class", "item", "order"}
         An object here is without its masks, each of which is a part of its own.
     key : int, (int, int) or str
         The number of an object or class; number and frame of a mask; of an item its key.
@@ -410,6 +501,9 @@ def project_changes(before: Project, after: Project) -> list[Change]:
             if a != b:
                 document = str(key) if what == "item" else PROJECT
                 found.append(Change(document, what, key, a, b))  # type: ignore[arg-type]
+    old_order, new_order = ([one.key for one in each.items] for each in (before, after))
+    if old_order != new_order[: len(old_order)]:
+        found.append(Change(PROJECT, "order", "", tuple(old_order), tuple(new_order)))
     return found
 
 
@@ -457,6 +551,7 @@ def changed_document(document: Document, changes: Iterable[Change]) -> Document:
 
 def changed_project(project: Project, changes: Iterable[Change]) -> Project:
     """Return a project after changes of its classes and items; new ones come last."""
+    changes = list(changes)
     classes, items = _by_number(project.classes), _by_key(project.items)
     for change in changes:
         known = {"class": classes, "item": items}.get(change.what)
@@ -466,4 +561,9 @@ def changed_project(project: Project, changes: Iterable[Change]) -> Project:
             known.pop(change.key, None)
         else:
             known[change.key] = change.after
-    return Project(tuple(classes.values()), tuple(items.values()))
+    order = next((one.after for one in changes if one.what == "order"), None) or ()
+    named = [key for key in order if key in items]
+    ordered = {key: items[key] for key in [*named, *(key for key in items if key not in order)]}
+    return Project(
+        tuple(sorted(classes.values(), key=lambda one: one.number)), tuple(ordered.values())
+    )

@@ -17,6 +17,7 @@ from sam_rlx.apps.cli import (
     convert,
     demo,
     everything,
+    export,
     info,
     parity,
     quantize,
@@ -47,7 +48,10 @@ def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentP
     )
     parser.add_argument("--version", action="version", version=f"sam-rlx {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    modules = (segment, everything, track, batch, serve, info, convert, quantize, parity, demo)
+    modules = (
+        *(segment, everything, track, batch, serve, export),
+        *(info, convert, quantize, parity, demo),
+    )
     for module in modules:
         module.add_parser(commands)
     completion.add_parser(commands, parser)

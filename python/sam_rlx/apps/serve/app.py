@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib import resources
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from sam_rlx.apps.annotator.front import joined
 from sam_rlx.apps.serve import anylabeling, osam
 from sam_rlx.apps.serve.engine import Engine
 from sam_rlx.apps.serve.guard import IS_BELOW, Guard
@@ -26,19 +28,25 @@ from sam_rlx.errors import InvalidArgumentError, SamRlxError, UnsupportedError
 _LOG = logging.getLogger("sam_rlx")
 _TRY_AGAIN = 1013
 _WRONG = 400
-# By address: file of the package, folder in it, and type. They are read once, when the server
-# starts.
-_FILES = {
-    "/": ("apps/serve", "page.html", "text/html; charset=utf-8"),
-    "/p/{project}": ("apps/serve", "page.html", "text/html; charset=utf-8"),
-    "/page.js": ("apps/serve", "page.js", "text/javascript; charset=utf-8"),
-    "/front.js": ("apps/annotator/front", "front.js", "text/javascript; charset=utf-8"),
-    "/example.jpg": ("assets", "coins.jpg", "image/jpeg"),
+_HTML, _SCRIPT = "text/html; charset=utf-8", "text/javascript; charset=utf-8"
+
+
+def _content(folder: str, name: str) -> bytes:
+    return resources.files("sam_rlx").joinpath(folder, name).read_bytes()
+
+
+# By address: what gives the bytes, and their type. They are made once, when the server starts.
+_FILES: Mapping[str, tuple[Callable[[], bytes], str]] = {
+    "/": (partial(_content, "apps/serve", "page.html"), _HTML),
+    "/p/{project}": (partial(_content, "apps/serve", "page.html"), _HTML),
+    "/page.js": (partial(_content, "apps/serve", "page.js"), _SCRIPT),
+    "/front.js": (lambda: joined().encode(), _SCRIPT),
+    "/example.jpg": (partial(_content, "assets", "coins.jpg"), "image/jpeg"),
 }
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; "
-    "style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; frame-ancestors 'none'; "
+    "style-src 'self'; img-src 'self' blob: data:; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -73,18 +81,18 @@ class _Sessions:
             self._open -= 1
 
 
-def _file(token: str, folder: str, name: str, kind: str) -> Handler:
+def _file(token: str, read: Callable[[], bytes], kind: str) -> Handler:
     """Return a handler that sends a file of the package; a page gets the token of its scripts.
 
     Addresses are relative: a server in front may have the page below any path.
     """
-    content = resources.files("sam_rlx").joinpath(folder, name).read_bytes()
+    content = read()
 
     async def send(request: Request) -> Response:
         below = b"" if request.scope.get(IS_BELOW) else f"{token}/".encode()
         if "project" in request.path_params:  # one folder further down
             below = b"../" + below
-        found = content.replace(b"{below}", below) if name.endswith(".html") else content
+        found = content.replace(b"{below}", below) if kind == _HTML else content
         return Response(found, media_type=kind, headers=_HEADERS)
 
     return send

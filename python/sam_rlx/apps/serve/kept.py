@@ -22,7 +22,7 @@ from sam_rlx.apps.annotator.projects import (
     state_folder,
 )
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
-from sam_rlx.apps.annotator.values import Item, State
+from sam_rlx.apps.annotator.values import Item, Kind, State
 from sam_rlx.errors import InvalidArgumentError
 
 MAX_BYTES = 4_000_000_000  # of all projects
@@ -105,6 +105,7 @@ class KeptFiles:
         files: Sequence[bytes],
         known: Sequence[Item],
         wrong: Callable[[bytes], str],
+        kind_of: Callable[[bytes], Kind],
     ) -> list[Item]:
         """Keep files; return their items, also of those that were there, and items that changed.
 
@@ -118,6 +119,8 @@ class KeptFiles:
             Of the project.
         wrong : callable
             Says why an image cannot be read, "" if it can.
+        kind_of : callable
+            Says of contents whether they are an image or a clip.
         """
         total = sum(map(len, files))
         used = _used(kept_folder())
@@ -140,7 +143,7 @@ class KeptFiles:
                     continue
                 broken = [one for one in same if one.state == "unreadable"]
                 found += [replace(one, state=_OUT) for one in broken]
-                item = Item(free_key(content, items), path)
+                item = Item(free_key(content, items), path, kind_of(contents))
                 items[item.key] = item
             self._write(item.key, contents)
             found.append(item)
@@ -160,6 +163,10 @@ class KeptFiles:
     def read(self, key: str) -> bytes:
         """Return the contents of a file."""
         return self._memory[key] if key in self._memory else self._path(key).read_bytes()
+
+    def frames(self, key: str) -> Path | bytes:
+        """Return the file of a clip, or its contents where it has none."""
+        return self._memory[key] if key in self._memory else self._path(key)
 
     def _path(self, key: str) -> Path:
         if not _KEY.fullmatch(key):

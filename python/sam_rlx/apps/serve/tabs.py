@@ -30,10 +30,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.keys import keys_of
 from sam_rlx.apps.annotator.projects import OpenProject
 from sam_rlx.apps.annotator.sources import ImageSource
 from sam_rlx.apps.annotator.values import Item
+from sam_rlx.apps.annotator.video_session import VideoSession
 from sam_rlx.apps.serve import kept
+from sam_rlx.apps.serve.clips import check_clip, kind_of, tracker
 from sam_rlx.apps.serve.connections import VISIT
 from sam_rlx.apps.serve.engine import Encoded, Engine
 from sam_rlx.apps.serve.images import check_size, read_upright
@@ -45,6 +48,7 @@ from sam_rlx.errors import InvalidArgumentError, MediaWarning, SamRlxError
 
 _TRY_AGAIN = 1013
 _MAX_INCOMING = 10_000  # messages that wait for what an earlier one asks for
+_ROWS = ImageSession.gestures
 _SMALL_RANGE = 26  # of 256: less than a tenth
 
 Parts = tuple[dict[str, Any], list[memoryview]]
@@ -67,6 +71,8 @@ class Uploads(ImageSource):
         Takes a text that the tab shows: what a page cannot see as a warning.
     """
 
+    can_be_ordered = True
+
     def __init__(
         self,
         project: OpenProject,
@@ -84,7 +90,7 @@ class Uploads(ImageSource):
     @property
     def _all(self) -> tuple[Item, ...]:
         items = self._project.history.project.items
-        return tuple(one for one in items if one.state != "left out")
+        return tuple(one for one in items if one.state != "left out" and one.kind == "image")
 
     def __len__(self) -> int:
         return len(self._all)
@@ -104,6 +110,10 @@ class Uploads(ImageSource):
         return self._all[index].path
 
     path = name
+
+    def file(self, index: int) -> Path | None:
+        """Return None: the contents are kept under other names."""
+        return None
 
     def meet(self, project: OpenProject) -> list[str]:
         """Return nothing: the items are the images."""
@@ -210,7 +220,7 @@ class Tab:
         self._came = asyncio.Event()
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
         self._unread = 0
-        self._session: ImageSession | None = None
+        self._session: ImageSession | VideoSession | None = None
 
     async def run(self) -> None:
         """Take messages until the tab goes."""
@@ -221,6 +231,7 @@ class Tab:
             "models": list(self._engine.models),
             "max_bytes": most,
             "projects": kept.listed(),
+            "about": {"name": "", "kept": "", "where": "", "model": "", "keys": keys_of(_ROWS)},
         }
         self._put(packed(welcome, []))
         tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._work())]
@@ -304,7 +315,10 @@ class Tab:
             self._tell(error)
 
     def _hand_over(
-        self, session: ImageSession, head: Mapping[str, Any], buffers: Sequence[memoryview]
+        self,
+        session: ImageSession | VideoSession,
+        head: Mapping[str, Any],
+        buffers: Sequence[memoryview],
     ) -> None:
         for buffer in buffers:
             check_values(str(head.get("name"))[:100], bytes(buffer), self._limits.document_values)
@@ -338,7 +352,7 @@ class Tab:
         try:
             known = project.history.project.items
             contents = [bytes(buffer) for buffer in buffers]
-            items = files.add(names, contents, known, self._wrong)
+            items = files.add(names, contents, known, self._wrong, kind_of)
             project.add_items(items)
             first = next((one.key for one in items if one.state != "left out"), "")
             self._show(name, identity, project, files, first)
@@ -349,9 +363,10 @@ class Tab:
             raise
 
     def _wrong(self, contents: bytes) -> str:
-        """Return why a file is no image, "" if it begins as one."""
+        """Return why a file is no image and no clip, "" if it begins as one."""
+        check = check_size if kind_of(contents) == "image" else check_clip
         try:
-            check_size(contents, self._limits.pixels)
+            check(contents, self._limits.pixels)
         except (SamRlxError, OSError) as error:
             return str(error)
         return ""
@@ -371,6 +386,14 @@ class Tab:
         self, name: str, identity: str, project: OpenProject, files: KeptFiles, first: str
     ) -> None:
         """Show a project in this tab, instead of an earlier one."""
+        item = project.history.project.item(first)
+        clips = [one for one in project.history.project.items if one.kind == "clip"]
+        images = len(project.history.project.items) - len(clips)
+        if item is None and clips and not images:
+            item = clips[0]
+        if item is not None and item.kind == "clip":
+            self._show_clip(name, identity, project, files, item)
+            return
         with self._stop.ends_work():
             uploads = Uploads(project, files, self._engine, self._budget, self._note)
             if not len(uploads):
@@ -389,6 +412,31 @@ class Tab:
             except BaseException:
                 uploads.close()
                 raise
+        self._put_session(identity, project, session, len(uploads))
+
+    def _show_clip(
+        self, name: str, identity: str, project: OpenProject, files: KeptFiles, item: Item
+    ) -> None:
+        """Show a clip of a project in this tab, instead of what it showed."""
+        with self._stop.ends_work():
+            session = VideoSession(
+                tracker(self._engine, name),
+                files.frames(item.key),
+                project=project,
+                send=self._send,
+                num_threads=self._engine.num_threads,
+                item=item,
+                during=self._stop.ends_work,
+            )
+        self._put_session(identity, project, session, 1)
+
+    def _put_session(
+        self,
+        identity: str,
+        project: OpenProject,
+        session: ImageSession | VideoSession,
+        count: int,
+    ) -> None:
         project.write()
         before, self._session = self._session, session
         if before is not None:
@@ -396,7 +444,11 @@ class Tab:
         if self._stop.is_set:  # the tab has gone meanwhile
             self._session = None
             session.close()
-        opened = {"count": len(uploads), "project": identity, "item": session.key}
+        items = [
+            {"key": one.key, "name": one.path, "kind": one.kind, "state": one.state}
+            for one in project.history.project.items
+        ]
+        opened = {"count": count, "project": identity, "item": session.key, "items": items}
         self._send({"type": "opened", **opened}, [])
 
     def _encode(

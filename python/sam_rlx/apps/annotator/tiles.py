@@ -1,0 +1,83 @@
+"""Parts of a large image and of its masks, as they are seen: at full resolution or by halves.
+
+At level k a pixel stands for 2**k x 2**k pixels of the image: of the image their mean, of a mask
+whether one of them is in it, so that thin parts stay.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sam_rlx.apps.annotator.sources import encoded
+from sam_rlx.apps.annotator.values import Object, PackedMask
+
+TILE = 512  # pixels of a tile's sides, at its level
+Box: TypeAlias = tuple[int, int, int, int]
+
+
+class Pyramid:
+    """An image (H, W, 3), and its halves, which are made when they are needed."""
+
+    def __init__(self, image: NDArray[np.uint8]) -> None:
+        self.image = image
+        self._levels = [image]
+
+    def level(self, level: int) -> NDArray[np.uint8]:
+        """Return the image at a level: (ceil(H / 2**level), ceil(W / 2**level), 3)."""
+        while len(self._levels) <= level:
+            self._levels.append(_half(self._levels[-1]))
+        return self._levels[level]
+
+    def tile(self, level: int, column: int, row: int) -> bytes:
+        """Return a tile as the bytes of an image file: PNG of a small image, else JPEG."""
+        whole = self.level(level)
+        x, y = column * TILE, row * TILE
+        part = np.ascontiguousarray(whole[y : y + TILE, x : x + TILE])
+        lossless = self.image.shape[0] * self.image.shape[1] <= 1 << 20
+        return encoded(part, "PNG" if lossless else "JPEG")
+
+    def has(self, level: int, column: int, row: int) -> bool:
+        """Tell whether there is a tile."""
+        height, width = (-(-side // (1 << level)) for side in self.image.shape[:2])
+        return bool(column * TILE < width and row * TILE < height)
+
+
+def _half(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the means of 2 x 2 pixels; the last row and column stand for themselves if odd."""
+    height, width = image.shape[:2]
+    even = np.pad(image, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    wide = even[0::2].astype(np.uint16) + even[1::2]
+    total = wide[:, 0::2] + wide[:, 1::2]
+    return ((total + 2) // 4).astype(np.uint8)
+
+
+def masks_in(
+    objects: Sequence[Object], frame: int, level: int, box: Box
+) -> tuple[list[dict[str, Any]], list[bytes]]:
+    """Return heads and bits of the masks of a frame, as far as they lie in a box.
+
+    Parameters
+    ----------
+    objects : sequence of Object
+    frame : int
+    level : int
+    box : (int, int, int, int)
+        (x0, y0, x1, y1) in pixels of the image.
+    """
+    heads, bits = [], []
+    size = 1 << level
+    x0, y0, x1, y1 = box
+    # Whole cells, so that a cell at the border of the box says what it says elsewhere.
+    wide = (x0 // size * size, y0 // size * size, -(-x1 // size) * size, -(-y1 // size) * size)
+    for one in objects:
+        mask = one.masks.get(frame)
+        if mask is None:
+            continue
+        part: PackedMask = mask.packed.within(wide)
+        if part.bits:
+            shown = part.coarse(size)
+            heads.append({**shown.head(0), "object": one.number})
+            bits.append(shown.bits)
+    return heads, bits

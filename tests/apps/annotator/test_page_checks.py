@@ -1,0 +1,259 @@
+"""What a person needs of the front end, in real Chromium, on the page of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cases import quick
+from support.interactive import serving
+from support.jupyter import wait_for
+from support.views import DISCS, View, discs
+
+pytestmark = pytest.mark.timeout(600)
+
+# Window, least share of it that is the stage.
+SIZES = (((1920, 1080), 0.70), ((1366, 768), 0.60), ((900, 640), 0.60), ((390, 844), 0.75))
+PARTS = ("top", "rail", "stage", "panel", "strip", "status")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where a server answers."""
+    with serving("--threads", "1") as found:
+        yield found
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Three images of discs."""
+    return [discs(tmp_path / f"disc {k}.png", k) for k in range(3)]
+
+
+@pytest.fixture
+def view(chrome: Any, address: str) -> Iterator[View]:
+    found = View(chrome, address)
+    yield found
+    found.close()
+
+
+# ------------------------------------------------------------------ keys
+
+# Where the focus may be: nowhere, on the image, on a button, in a list, on a slider, after a menu.
+FOCUSES: dict[str, Callable[[View], Any]] = {
+    "nowhere": lambda view: view.page.evaluate("document.activeElement?.blur()"),
+    "the image": lambda view: view.canvas.canvas.focus(),
+    "a button": lambda view: view.page.locator(".srx-tool").first.focus(),
+    "a clicked button": lambda view: view.page.locator(".srx-pc").click(),
+    "an object": lambda view: [one.focus() for one in view.page.locator(".srx-object").all()],
+    "a clicked object": lambda view: [
+        one.click() for one in view.page.locator(".srx-object").all()
+    ],
+    "a slider": lambda view: view.page.locator(".srx-foot input").focus(),
+    "after a menu": lambda view: [view.page.locator(".srx-project").click() for _ in range(2)],
+    "beside the view": lambda view: view.page.mouse.click(640, 4),
+    "after a dialog": lambda view: [view.key("?"), view.key("Escape")],
+}
+# By key: what differs before and after.
+EFFECTS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "o": lambda now: now["outline"],
+    "+": lambda now: now["scale"],
+    "z": lambda now: now["scale"],
+    "0": lambda now: now["scale"],
+    "ArrowLeft": lambda now: now["left"],
+    "Shift+ArrowUp": lambda now: now["aimed"],
+    "j": lambda now: now["current"],
+    "Shift+J": lambda now: now["current"],
+    "h": lambda now: now["hidden"],
+    "d": lambda now: now["index"],
+    "a": lambda now: now["index"],
+    "PageDown": lambda now: now["index"],
+    "PageUp": lambda now: now["index"],
+    "?": lambda now: now["open"],
+    "Escape": lambda now: now["open"],
+    "Control+e": lambda now: now["open"],
+}
+
+
+@pytest.mark.parametrize("focus", quick([*FOCUSES], 0, 3, 5))
+def test_keys_everywhere(view: View, files: list[Path], focus: str) -> None:
+    """Keys are heard wherever the focus is; what they do is seen."""
+    view.open(*files)
+    for disc in DISCS[:2]:
+        view.click(*disc)
+        view.key("Enter")
+    for key, seen in EFFECTS.items():
+        if key == "Escape":
+            view.page.keyboard.press("?")
+        elif key not in ("Shift+J", "h", "0"):
+            FOCUSES[focus](view)
+        if key in ("a", "PageUp"):
+            view.idle(lambda now: now["index"] > 0)
+        before = view.idle()
+        after = view.key(key)
+        if key in ("d", "a", "PageDown", "PageUp"):
+            after = view.idle(lambda now, seen=seen, before=before: seen(now) != seen(before))
+        assert seen(after) != seen(before), (key, focus)
+        if after["open"]:
+            view.key("Escape")
+
+
+def test_fields_take_letters_and_give_keys_back(view: View, files: list[Path]) -> None:
+    """A name may have all letters; after Enter and Esc keys are heard again."""
+    view.open(*files)
+    view.click(*DISCS[0])
+    view.page.locator(".srx-object .srx-n").dblclick()
+    view.page.keyboard.type("odd zebra")
+    view.page.keyboard.press("PageDown")  # no letter: it is heard here too
+    view.idle(lambda now: now["index"] == 1)
+    view.page.keyboard.press("Escape")
+    view.page.keyboard.press("PageUp")
+    now = view.idle(lambda now: now["index"] == 0)
+    view.page.locator(".srx-object .srx-n").dblclick()
+    view.page.keyboard.type("odd zebra")
+    view.page.keyboard.press("Enter")
+    view.idle(lambda now: now["objects"][0]["name"] == "odd zebra")
+    view.page.keyboard.press("Control+z")
+    view.idle(lambda now: now["objects"][0]["name"] == "object 1")
+    view.page.locator(".srx-object .srx-n").dblclick()
+    view.page.keyboard.type("no")
+    view.page.keyboard.press("Escape")
+    now = view.key("o")
+    assert now["outline"]
+    assert now["objects"][0]["name"] == "object 1"
+
+
+def test_every_key_is_on_the_page_of_keys(view: View, files: list[Path]) -> None:
+    view.open(files[0])
+    view.key("?")
+    page = view.page.locator(".srx-keys").inner_text()
+    rows = view.page.evaluate("document.querySelector('.srx').front.peek({ keys: true }).keys")
+    assert len(rows) > 40
+    for row in rows:
+        assert row["title"] in page or not row["keys"]
+        for key in row["keys"]:
+            assert key in page
+    keys = [key for row in rows for key in row["keys"]]
+    assert len(keys) == len(set(keys))  # no key does two things
+    view.key("Escape")
+
+
+# ------------------------------------------------------------------ layout
+
+
+def area(box: tuple[float, float, float, float]) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def common(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> float:
+    """Return the area that two boxes share."""
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    return max(width, 0) * max(height, 0)
+
+
+@pytest.mark.parametrize("scheme", quick(["light", "dark"], 0))
+def test_layout(chrome: Any, address: str, files: list[Path], scheme: str) -> None:
+    """The image has its share of the window; all else is seen, and nothing lies on another."""
+    view = View(chrome, address, color_scheme=scheme)
+    view.open(*files)
+    view.click(*DISCS[0])
+    for (width, height), least in SIZES:
+        view.page.set_viewport_size({"width": width, "height": height})
+        view.page.wait_for_timeout(100)
+        view.idle()
+        stage = view.box("canvas.srx-view")
+        assert stage is not None
+        assert area(stage) / (width * height) >= least, (width, height)
+        over = view.page.evaluate(
+            "[document.documentElement.scrollHeight - innerHeight,"
+            " document.documentElement.scrollWidth - innerWidth]"
+        )
+        assert max(over) <= 0, (width, height, over)
+        parts = {part: box for part in PARTS if (box := view.box(f".srx-{part}"))}
+        for (one, a), (other, b) in combinations(parts.items(), 2):
+            assert common(a, b) < 1, (width, one, other)
+        check_controls(view, width, height)
+        assert "object 1" in view.page.locator(".srx-pick").inner_text()
+    view.close()
+
+
+CONTROLS = """() => [...document.querySelectorAll('.srx button, .srx input')].filter((one) =>
+  one.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && one.type !== "file" &&
+  !one.closest(".srx-film, .srx-list, .srx-panel")).map((one) => {
+  const { x, y, width, height } = one.getBoundingClientRect();
+  const top = document.elementFromPoint(x + width / 2, y + height / 2);
+  const free = one === top || one.contains(top);
+  return [one.title || one.textContent, x, y, x + width, y + height, free,
+    one.scrollWidth <= one.clientWidth + 1];
+})"""
+
+
+def check_controls(view: View, width: int, height: int) -> None:
+    """Check that every button is in the window, and can be clicked in its middle."""
+    for name, x0, y0, x1, y1, free, whole in view.page.evaluate(CONTROLS):
+        inside = x0 >= -1 and y0 >= -1 and x1 <= width + 1 and y1 <= height + 1
+        assert inside, (width, height, name, x0, y0, x1, y1)
+        assert free, (width, height, name)
+        assert whole, (width, height, name)
+
+
+# ------------------------------------------------------------------ images that cannot be read
+
+
+@pytest.mark.parametrize("broken", quick(["1", "0", "2", "01"], 0))
+def test_broken_images(view: View, files: list[Path], tmp_path: Path, broken: str) -> None:
+    """They are stepped over with a mark and a sentence, and can be mended."""
+    wrong = [int(at) for at in broken]
+    whole = files[0].read_bytes()
+    for at in wrong:
+        files[at].write_bytes(files[at].read_bytes()[:300])
+    view.open(*files)
+    right = [at for at in range(3) if at not in wrong]
+    assert view.idle()["index"] == right[0]
+    seen = [right[0]]
+    for _ in range(len(right) - 1):
+        view.page.keyboard.press("d")
+        seen.append(view.idle(lambda now: now["index"] not in seen)["index"])
+    assert seen == right
+    assert f"disc {wrong[0]}.png cannot be read" in view.said() or wrong[0] in (0, 2)
+    for at in wrong:
+        files[at].write_bytes(whole if at == 0 else discs(tmp_path / "new.png", at).read_bytes())
+    view.page.set_input_files("input.srx-files", [str(files[at]) for at in wrong])
+    view.idle(lambda now: now["name"] in {files[at].name for at in wrong})
+
+
+def test_no_image_can_be_read(view: View, tmp_path: Path) -> None:
+    (tmp_path / "words.png").write_text("no image")
+    view.page.set_input_files("input.srx-files", [str(tmp_path / "words.png")])
+    wait_for(lambda: "words.png cannot be read" in view.said(), "a sentence")
+    assert view.page.locator(".srx-example").is_visible()  # one can go on
+    view.page.locator(".srx-example").click()
+    assert view.idle()["name"] == "coins.jpg"
+
+
+# ------------------------------------------------------------------ sentences
+
+
+def test_sentences(chrome: Any, files: list[Path]) -> None:
+    """What is not found is said, with what one can do; long work has a name and can be stopped."""
+    with serving("--threads", "1", "--model", "sam3-nano") as address:
+        view = View(chrome, address)
+        view.open(files[0])
+        view.key("/")
+        view.page.keyboard.type("giraffe")
+        view.page.keyboard.press("Enter")
+        wait_for(lambda: "giraffe" in view.said(), "a sentence about the word")
+        assert "sam3-nano" in view.said()
+        assert "red circle" in view.said()
+        view.page.keyboard.press("Escape")
+        view.idle()
+        view.page.keyboard.press("g")
+        stop = view.page.locator(".srx-stop")
+        stop.wait_for()
+        stop.click()
+        wait_for(lambda: view.peek() and not view.peek()["busy"], "the end of the work")  # type: ignore[index]
+        view.close()

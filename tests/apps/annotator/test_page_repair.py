@@ -1,0 +1,265 @@
+"""Classes, repair by hand, answers and points on the page, in real Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sam_rlx
+from numpy.typing import NDArray
+from sam_rlx import io
+from scipy import ndimage
+from support.cases import quick
+from support.interactive import serving
+from support.jupyter import wait_for
+from support.views import DISCS, View, discs
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where a server answers."""
+    with serving("--threads", "1") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return discs(tmp_path_factory.mktemp("images") / "discs.png")
+
+
+@pytest.fixture
+def view(chrome: Any, address: str, image: Path) -> Iterator[View]:
+    found = View(chrome, address, (1100, 800))
+    found.open(image)
+    yield found
+    found.close()
+
+
+def masks(view: View) -> dict[int, NDArray[np.bool_]]:
+    """Return the masks that the page has, by number of the object."""
+    shown = view.page.evaluate("document.querySelector('.srx').front.peek({ masks: true })")
+    found = {}
+    for one, (head, bits) in zip(shown["objects"], shown["masks"], strict=True):
+        (width, height), (x0, y0, x1, y1) = head["size"], head["box"]
+        mask = np.zeros((height, width), bool)
+        rows = np.array(bits, np.uint8).reshape(y1 - y0, -1)
+        mask[y0:y1, x0:x1] = np.unpackbits(rows, axis=1, count=x1 - x0).astype(bool)
+        found[one["id"]] = mask
+    return found
+
+
+def after(view: View, act: Any) -> dict[str, Any]:
+    """Do something that makes an edit, and wait for it."""
+    before = view.idle()["n"]
+    act()
+    return view.idle(lambda now: now["n"] > before)
+
+
+def painted(view: View, *path: tuple[float, float]) -> list[list[float]]:
+    """Drag along a path of the image; return the positions of the stroke that the page sends."""
+    canvas = view.canvas
+    canvas.move(*path[0])
+    view.page.mouse.down()
+    for at in path[1:]:
+        canvas.move(*at)
+    drawn: list[list[float]] = view.page.evaluate(
+        "document.querySelector('.srx').front.peek().path"
+    )
+    view.page.mouse.up()
+    return drawn
+
+
+def stroke(hw: tuple[int, int], path: list[list[float]], radius: float) -> NDArray[np.bool_]:
+    """Return the pixels near a path, one after the other."""
+    y, x = np.mgrid[: hw[0], : hw[1]] + 0.5
+    found = np.zeros(hw, bool)
+    for (ax, ay), (bx, by) in zip(path, [*path[1:], path[-1]], strict=True):
+        dx, dy = bx - ax, by - ay
+        length = dx * dx + dy * dy
+        along = np.clip(((x - ax) * dx + (y - ay) * dy) / length, 0, 1) if length else 0 * x
+        found |= (x - ax - along * dx) ** 2 + (y - ay - along * dy) ** 2 <= radius * radius
+    return found
+
+
+def test_classes(view: View) -> None:
+    """A new class by its name, digits for the current object and the next ones, a successor."""
+    view.click(*DISCS[0])
+    assert [one["name"] for one in view.idle()["classes"]] == ["object"]
+    for name in ("ball", "disc"):
+        view.page.locator(".srx-classes button").first.click()
+        view.page.keyboard.type(name)
+        after(view, lambda: view.page.keyboard.press("Enter"))
+    now = view.idle()
+    assert [(one["name"], one["digit"]) for one in now["classes"]] == [
+        ("object", "1"), ("ball", "2"), ("disc", "3"),
+    ]  # fmt: skip
+    assert now["nextClass"] == 3
+    now = after(view, lambda: view.page.keyboard.press("2"))
+    assert (now["objects"][0]["class"], now["nextClass"]) == (2, 2)
+    assert now["objects"][0]["name"] == "ball 1"
+    view.key("Enter")
+    now = view.click(*DISCS[1])
+    assert [one["class"] for one in now["objects"]] == [2, 2]
+    view.page.locator(".srx-class .srx-n").nth(1).dblclick()
+    view.page.keyboard.type("globe")
+    now = after(view, lambda: view.page.keyboard.press("Enter"))
+    assert [one["name"] for one in now["objects"]] == ["globe 1", "globe 2"]
+    colors = {tuple(one["color"]) for one in now["classes"]}
+    assert len(colors) == 3
+    view.page.locator(".srx-class").nth(1).hover()
+    view.page.locator(".srx-class .srx-hide").nth(1).click()
+    view.page.locator("dialog select").select_option(label="disc")
+    now = after(view, lambda: view.page.locator("dialog .srx-main").click())
+    assert [one["name"] for one in now["classes"]] == ["object", "disc"]
+    assert [one["class"] for one in now["objects"]] == [3, 3]
+    now = after(view, lambda: view.page.keyboard.press("Control+z"))
+    assert [one["class"] for one in now["objects"]] == [2, 2]
+
+
+@pytest.mark.parametrize(("ratio", "zoom"), quick([(1, 0), (2, 0), (1, 3), (2, -3)], 0))
+def test_strokes_equal_numpy(chrome: Any, address: str, image: Path, ratio: int, zoom: int) -> None:
+    """What brush, eraser and lasso give is what NumPy gives for the same path, at any zoom."""
+    view = View(chrome, address, (1100, 800), device_scale_factor=ratio)
+    view.open(image)
+    for _ in range(abs(zoom)):
+        view.key("+" if zoom > 0 else "-")
+    view.click(*DISCS[2])
+    before = masks(view)[1]
+    view.key("b")
+    path: Any = None
+
+    def brush() -> None:
+        nonlocal path
+        path = painted(view, (140.0, 140.0), (160.5, 133.0), (172.0, 141.0))
+
+    after(view, brush)
+    radius = view.idle()["radius"]
+    wanted = before | stroke(before.shape, path, radius)
+    np.testing.assert_array_equal(masks(view)[1], wanted)
+    view.key("e")
+    view.key("[")
+
+    def erase() -> None:
+        nonlocal path
+        path = painted(view, (150.0, 172.0), (165.0, 186.0))
+
+    after(view, erase)
+    wanted &= ~stroke(before.shape, path, view.idle()["radius"])
+    np.testing.assert_array_equal(masks(view)[1], wanted)
+    view.key("l")
+
+    def lasso() -> None:
+        nonlocal path
+        path = painted(view, (120.0, 150.0), (180.0, 150.5), (150.0, 220.0))
+
+    after(view, lasso)
+    low, high = (inside(before.shape, path, shift) for shift in (-1e-6, 1e-6))
+    clear = low == high  # a middle on an edge may be on either side of it
+    assert clear.mean() > 0.999
+    np.testing.assert_array_equal(masks(view)[1] & clear, (wanted | low) & clear)
+    for _ in range(3):
+        after(view, lambda: view.page.keyboard.press("Control+z"))
+    np.testing.assert_array_equal(masks(view)[1], before)
+    view.close()
+
+
+def inside(hw: tuple[int, int], path: list[list[float]], shift: float) -> NDArray[np.bool_]:
+    """Return the pixels whose middle has an odd number of edges to its left."""
+    y, x = np.mgrid[: hw[0], : hw[1]] + 0.5 + shift
+    found = np.zeros(hw, bool)
+    for (ax, ay), (bx, by) in zip(path, [*path[1:], path[0]], strict=True):
+        if ay == by:
+            continue
+        crosses = (y >= min(ay, by)) & (y < max(ay, by))
+        found ^= crosses & (ax + (y - ay) / (by - ay) * (bx - ax) < x)
+    return found
+
+
+def test_fill_smooth_split_merge(view: View) -> None:
+    """Each is what SciPy gives for the mask that was there."""
+    view.click(*DISCS[2])
+    view.key("e")
+    after(view, lambda: painted(view, (165.0, 190.0), (165.2, 190.0)))
+    holed = masks(view)[1]
+    assert not holed[190, 165]
+    after(view, lambda: view.page.locator(".srx-context [aria-label*='holes']").click())
+    np.testing.assert_array_equal(masks(view)[1], ndimage.binary_fill_holes(holed))
+    view.key("x")
+    whole = masks(view)[1]
+    assert view.idle()["tool"] == "split"
+    after(view, lambda: painted(view, (150.3, 120.0), (150.3, 239.0)))
+    parts = masks(view)
+    assert len(parts) == 2
+    assert not (parts[1] & parts[2]).any()
+    np.testing.assert_array_equal(parts[1] | parts[2], whole)
+    for part in parts.values():
+        assert ndimage.label(part)[1] == 1
+    numbers = sorted(parts)
+    view.page.locator(".srx-object").nth(0).click()
+    view.page.locator(".srx-object").nth(1).click(modifiers=["Control"])
+    assert view.idle()["chosen"] == [numbers[1]]
+    after(view, lambda: view.page.keyboard.press("m"))
+    (merged,) = masks(view).values()
+    np.testing.assert_array_equal(merged, whole)
+
+
+def test_answers_and_points(view: View, image: Path) -> None:
+    """Three answers as images; points that move and go are what the predictor gives for them."""
+    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
+    predictor.set_image(io.read_image(image))
+
+    def check() -> None:
+        now = view.idle()
+        marks = now["objects"][0]["marks"]
+        found = predictor.predict(
+            point_coords=[mark[:2] for mark in marks],
+            point_labels=[mark[2] for mark in marks],
+            multimask_output=len(marks) == 1,
+        )
+        np.testing.assert_array_equal(masks(view)[1], found.masks[now["objects"][0]["candidate"]])
+
+    view.click(*DISCS[0])
+    check()
+    shown = view.page.locator(".srx-answer canvas:visible")
+    assert shown.count() == 3
+    seen = set()
+    for at in range(3):
+        view.page.locator(".srx-answer").nth(at).click()
+        view.idle(lambda now, at=at: now["objects"][0]["candidate"] == at)
+        check()
+        seen.add(shown.nth(at).evaluate("(canvas) => canvas.toDataURL()"))
+    assert len(seen) == 3
+    x, y = DISCS[0]
+    after(view, lambda: view.canvas.drag((x, y), (x + 12, y + 9)))
+    (mark,) = view.idle()["objects"][0]["marks"]
+    assert np.abs(np.subtract(mark[:2], (x + 12, y + 9))).max() < 1.5
+    check()
+    after(view, lambda: view.canvas.click(x - 60, y, button="right"))
+    check()
+    view.canvas.move(x - 60, y)
+    after(view, lambda: view.page.keyboard.press("Delete"))
+    assert view.idle()["objects"][0]["points"] == 1
+    check()
+    view.key("e")
+    after(view, lambda: view.canvas.click(x + 12, y + 9))
+    assert view.idle()["objects"] == []
+
+
+def test_locked_and_hidden_objects(view: View) -> None:
+    """A locked object takes no prompt, and says so; a hidden one is not seen and not chosen."""
+    view.click(*DISCS[0])
+    after(view, lambda: view.page.keyboard.press("q"))
+    assert view.idle()["objects"][0]["locked"]
+    view.canvas.click(DISCS[0][0] + 20, DISCS[0][1])
+    wait_for(lambda: "locked" in view.said(), "a sentence about the lock")
+    after(view, lambda: view.page.keyboard.press("q"))
+    view.key("h")
+    assert view.idle()["hidden"] == [1]
+    view.key("Enter")
+    now = view.click(DISCS[0][0] + 20, DISCS[0][1])
+    assert len(now["objects"]) == 1 or now["current"] != 1
