@@ -188,6 +188,9 @@ class Session:
 
     def new_object(self, **values: Any) -> Object:
         """Return an object without a number, of the class that is chosen for new ones."""
+        known = self.project.history.project.class_numbered(self.class_number)
+        if known is None:  # it was taken back
+            self.class_number = self.project.history.project.classes[0].number
         return Object(0, "", UNCOLORED, class_number=self.class_number, **values)
 
     def _numbered(self, document: Document, objects: Sequence[Object]) -> list[Object]:
