@@ -657,7 +657,7 @@ class ImageSession(ExportGestures):
                     self._send_layer(None, None)
         self.broadcast(self._asks[1])
 
-    @gesture("parts of the image and its masks, as they are seen", edits=False)
+    @gesture("parts of the image and its masks, as they are seen", edits=False, later=True)
     def do_tiles(
         self,
         level: Level,
@@ -689,7 +689,7 @@ class ImageSession(ExportGestures):
         }
         self.send(head, [*images, *bits], view)
 
-    @gesture("a small image of an item", edits=False)
+    @gesture("a small image of an item", edits=False, later=True)
     def do_thumbnail(self, index: Index) -> None:
         """Send a view an image of the queue, at most 160 pixels wide or high."""
         view, answer = self._asks

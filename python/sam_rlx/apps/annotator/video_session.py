@@ -763,7 +763,7 @@ class VideoSession(ExportGestures):
 
     # ---------------------------------------------------------------- views
 
-    @gesture("show a frame", key=", . Home End", edits=False)
+    @gesture("show a frame", key=", . Home End", edits=False, later=True)
     def do_frame(self, frame: Frame) -> None:
         """Send a view a frame with its masks."""
         self._check_frame(frame)
