@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,7 +76,7 @@ def perceiver(config: EdgeTamConfig) -> Any:
 
 def windows(config: EdgeTamConfig) -> int:
     """Local latents on a side of the map."""
-    return round(config.num_latents_2d**0.5)
+    return math.isqrt(config.num_latents_2d)
 
 
 def cross_attention(config: EdgeTamConfig) -> Any:
