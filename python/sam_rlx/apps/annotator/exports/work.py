@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -132,8 +133,9 @@ class Work:
         found: dict[str, str] = {}
         names = [still.name for still in self.stills]
         short = [safe(str(Path(name).with_suffix(""))) for name in names]
+        count = Counter(short)
         for name, stem in zip(names, short, strict=True):
-            found[name] = stem if short.count(stem) == 1 else safe(name)
+            found[name] = stem if count[stem] == 1 else safe(name)
         return found
 
     def stem(self, still: Still) -> str:
