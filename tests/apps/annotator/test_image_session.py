@@ -425,3 +425,29 @@ def test_work_runs_in_the_context_of_its_caller() -> None:
         ]
     )
     assert user.get() == "nobody"
+
+
+def test_what_is_only_shown_waits_for_gestures() -> None:
+    worker, order = Worker("test"), []
+    begun, free = threading.Event(), threading.Event()
+
+    def first() -> None:
+        begun.set()
+        free.wait(60)
+
+    worker.submit(first)
+    assert begun.wait(60)
+    worker.preview("a", lambda: order.append("hover"))
+    worker.submit(lambda: order.append("tiles"), later=True)
+    worker.submit(lambda: order.append("more tiles"), later=True)
+    worker.submit(lambda: order.append("click"))
+    worker.submit(lambda: order.append("another click"))
+    assert len(worker) == 4
+    free.set()
+    ended = threading.Event()
+    worker.preview("b", ended.set)
+    assert ended.wait(60)
+    assert order == ["click", "another click", "tiles", "more tiles", "hover"]
+    waiting = worker.submit(lambda: free.wait(1), later=True)
+    worker.close()
+    assert waiting.cancelled() or waiting.result(60)

@@ -260,3 +260,25 @@ def test_all_of_everything_is_kept(widget: SegmentWidget) -> None:
     assert widget.objects == []
     with pytest.raises(InvalidArgumentError, match="indices: expected 0 to"):
         widget.keep_found([len(found)])
+
+
+def test_a_class_that_was_taken_back_leaves_its_number(
+    model: sam_rlx.Model, image: np.ndarray, tmp_path: Path
+) -> None:
+    """Undo from another image takes the class back; a new class does not get its objects."""
+    for at, name in enumerate("ab"):
+        Image.fromarray(image[::-1] if at else image).save(tmp_path / f"{name}.png")
+    widget = SegmentWidget(model, tmp_path)
+    cat = widget.class_add("cat")
+    widget.click(*FIRST)
+    widget.show(1)
+    widget.undo()
+    assert [one.name for one in widget.classes] == ["object"]
+    widget.stroke([(9, 9)], 5)
+    assert widget.objects[0].class_number == 1
+    dog = widget.class_add("dog")
+    assert dog > cat
+    widget.show(0)
+    project = widget._session.project.history.project
+    assert project.class_of(widget.objects[0]).name == "object"
+    widget.close()

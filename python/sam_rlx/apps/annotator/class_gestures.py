@@ -39,6 +39,18 @@ class ClassGestures(Session):
             raise InvalidArgumentError(f"class_number: expected one of {there}, found {number}")
         return found
 
+    def with_class(self, project: Project, name: str, **given: Any) -> tuple[Project, ClassDef]:
+        """Return a project with a class of a name; its number is one that no object has had.
+
+        An object whose class was taken back has its number still.
+        """
+        known = project.class_named(name)
+        if known is not None:
+            return project, known
+        documents = self.project.history.documents.values()
+        used = [one.class_number for document in documents for one in document.objects]
+        return with_class(project, name, above=max(used, default=0), **given)
+
     def check_order(self) -> None:
         """Raise `UnsupportedError` where the order of the items is given, as that of a folder."""
         raise UnsupportedError("order: expected items of the page, found files or frames")
@@ -65,7 +77,9 @@ class ClassGestures(Session):
         def change(project: Project) -> tuple[Project, dict[str, Document]]:
             if project.class_named(name) is not None:
                 raise InvalidArgumentError(f"name: expected one that no class has, found {name!r}")
-            project, new = with_class(project, name, color, digit, self.mean_color())
+            project, new = self.with_class(
+                project, name, color=color, digit=digit, mean=self.mean_color()
+            )
             made.append(new)
             return project, {}
 

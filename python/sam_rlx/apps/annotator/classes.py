@@ -76,14 +76,18 @@ def with_class(
     color: Color | None = None,
     digit: str | None = None,
     mean: Color | None = None,
+    above: int = 0,
 ) -> tuple[Project, ClassDef]:
-    """Return a project with a class of a name: the one that is there, or a new one."""
+    """Return a project with a class of a name: the one that is there, or a new one.
+
+    The number of a new one is larger than those of all others, and than `above`.
+    """
     known = project.class_named(name)
     if known is not None:
         return project, known
     if len(project.classes) >= MAX_CLASSES:
         raise InvalidArgumentError(f"classes: expected at most {MAX_CLASSES}, found more")
-    number = max(one.number for one in project.classes) + 1
+    number = max(above, *(one.number for one in project.classes)) + 1
     made = ClassDef(
         number,
         name,

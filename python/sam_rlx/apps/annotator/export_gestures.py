@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx.apps.annotator import exports, imports
-from sam_rlx.apps.annotator.classes import with_class
 from sam_rlx.apps.annotator.exports.work import Options, Work
 from sam_rlx.apps.annotator.gestures import (
     FromPython,
@@ -84,7 +83,7 @@ class ExportGestures(RepairGestures):
             for key, objects in placed.items():
                 added = []
                 for one, category in objects:
-                    project, made = with_class(project, category)
+                    project, made = self.with_class(project, category)
                     added.append(replace(one, class_number=made.number))
                 document = self.project.document(key)
                 documents[key] = document.with_objects(*self.numbered_in(project, document, added))

@@ -187,6 +187,7 @@ class Gesture:
     required: frozenset[str]
     edits: bool
     of_views: bool
+    later: bool
 
     def values(self, given: Mapping[str, Any], *, of_view: bool) -> dict[str, Any]:
         """Return the arguments of the method; `InvalidArgumentError` for what is wrong."""
@@ -214,7 +215,12 @@ _OPTIONS = get_args(Options)[-1]
 
 
 def gesture(
-    title: str, *, key: str = "", edits: bool = True, of_views: bool = True
+    title: str,
+    *,
+    key: str = "",
+    edits: bool = True,
+    of_views: bool = True,
+    later: bool = False,
 ) -> Callable[[_Method], _Method]:
     """Make a method ``do_NAME`` of a session a row of the table.
 
@@ -228,10 +234,12 @@ def gesture(
         Whether it changes the project: refused where that is read-only.
     of_views : bool
         Whether views may ask for it.
+    later : bool
+        Whether gestures that come after it go first: it only shows something.
     """
 
     def decorate(method: _Method) -> _Method:
-        method.gesture = (title, key, edits, of_views)  # type: ignore[attr-defined]
+        method.gesture = (title, key, edits, of_views, later)  # type: ignore[attr-defined]
         return method
 
     return decorate
@@ -250,13 +258,20 @@ def table_of(session: type) -> dict[str, Gesture]:
 
 
 def _row(
-    name: str, attribute: str, method: Any, title: str, key: str, edits: bool, of_views: bool
+    name: str,
+    attribute: str,
+    method: Any,
+    title: str,
+    key: str,
+    edits: bool,
+    of_views: bool,
+    later: bool,
 ) -> Gesture:
     hints = get_type_hints(method, include_extras=True)
     parameters = list(inspect.signature(method).parameters.values())[1:]  # without `self`
     checks = {one.name: get_args(hints[one.name])[-1] for one in parameters}
     required = frozenset(one.name for one in parameters if one.default is one.empty)
-    return Gesture(name, title, key, attribute, checks, required, edits, of_views)
+    return Gesture(name, title, key, attribute, checks, required, edits, of_views, later)
 
 
 def messages_text(tables: Mapping[str, Mapping[str, Gesture]]) -> str:

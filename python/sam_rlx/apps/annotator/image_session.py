@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from sam_rlx._internal.weights.sources import PACKAGED
 from sam_rlx.apps.annotator import fields
-from sam_rlx.apps.annotator.classes import with_class
 from sam_rlx.apps.annotator.described import described
 from sam_rlx.apps.annotator.export import Annotated, ExportedFile, export
 from sam_rlx.apps.annotator.export_gestures import ExportGestures, without_number
@@ -268,10 +267,11 @@ class ImageSession(ExportGestures):
             raise StateError("hover: expected an encoded image, found none")
         one = self.selected or Object(0, "", (0, 0, 0))
         if one.locked:
-            return
-        given = [*_with_start(one), Point(0, FRAME, *point, label)]
-        mask, score = self._clicks.hover(_arguments(given, self._clicks))
-        mask = self.composed_small(mask, one, FRAME)
+            mask, score = PackedMask(preview_hw(self.hw), (0, 0, 0, 0), b""), 0.0
+        else:
+            given = [*_with_start(one), Point(0, FRAME, *point, label)]
+            mask, score = self._clicks.hover(_arguments(given, self._clicks))
+            mask = self.composed_small(mask, one, FRAME)
         message = {"type": "hover", "mask": mask.head(0), "score": score, "answer": answer}
         self.send(message, [mask.bits], view)
 
@@ -531,7 +531,7 @@ class ImageSession(ExportGestures):
             again = [o.number for o in document.objects if o.text == name and not is_touched(o)]
             document = document.without(*again)
             if added and text:
-                project, made = with_class(project, text, mean=self.mean_color())
+                project, made = self.with_class(project, text, mean=self.mean_color())
                 some = [replace(one, class_number=made.number) for one in added]
             else:
                 some = [replace(one, class_number=self.class_number) for one in added]
@@ -659,7 +659,7 @@ class ImageSession(ExportGestures):
                     self._send_layer(None, None)
         self.broadcast(self._asks[1])
 
-    @gesture("parts of the image and its masks, as they are seen", edits=False)
+    @gesture("parts of the image and its masks, as they are seen", edits=False, later=True)
     def do_tiles(
         self,
         level: Level,
@@ -691,7 +691,7 @@ class ImageSession(ExportGestures):
         }
         self.send(head, [*images, *bits], view)
 
-    @gesture("a small image of an item", edits=False)
+    @gesture("a small image of an item", edits=False, later=True)
     def do_thumbnail(self, index: Index) -> None:
         """Send a view an image of the queue, at most 160 pixels wide or high."""
         view, answer = self._asks
@@ -839,7 +839,7 @@ class ImageSession(ExportGestures):
                 for one in objects:
                     made = None
                     if one.category is not None:
-                        project, made = with_class(project, one.category)
+                        project, made = self.with_class(project, one.category)
                     number = self.class_number if made is None else made.number
                     added.append(replace(from_saved(one), class_number=number))
                 documents[key] = document.with_objects(*numbered(document, added, project))

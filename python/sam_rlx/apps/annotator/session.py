@@ -193,6 +193,9 @@ class Session:
 
     def new_object(self, **values: Any) -> Object:
         """Return an object without a number, of the class that is chosen for new ones."""
+        known = self.project.history.project.class_numbered(self.class_number)
+        if known is None:  # it was taken back
+            self.class_number = self.project.history.project.classes[0].number
         return Object(0, "", UNCOLORED, class_number=self.class_number, **values)
 
     def _numbered(self, document: Document, objects: Sequence[Object]) -> list[Object]:
@@ -391,7 +394,7 @@ class Session:
                 self._waiting_bytes -= count
             self._do(row, given, view, answer)
 
-        self.run(taken, view, answer)
+        self.run(taken, view, answer, later=row.later)
 
     def _do(self, row: Gesture, given: dict[str, Any], view: str | None, answer: Answer) -> Any:
         """Do a gesture; there is one at a time."""
@@ -417,9 +420,16 @@ class Session:
                 "that wait, found more"
             )
 
-    def run(self, work: Callable[[], Any], view: str | None = None, answer: Answer = None) -> None:
+    def run(
+        self,
+        work: Callable[[], Any],
+        view: str | None = None,
+        answer: Answer = None,
+        *,
+        later: bool = False,
+    ) -> None:
         """Do work in the thread of the session, and tell a view, or all of them, if it fails."""
-        future = self._worker.submit(work)
+        future = self._worker.submit(work, later=later)
         future.add_done_callback(lambda done: self._report(done, view, answer))
 
     def _report(self, done: "Future[Any]", view: str | None, answer: Answer) -> None:

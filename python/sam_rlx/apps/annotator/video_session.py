@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sam_rlx._internal.media.frames import FrameSource, open_frames
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.checks import Finding, to_check
-from sam_rlx.apps.annotator.classes import with_class
 from sam_rlx.apps.annotator.clip_export import AnnotatedClip, export_clip, read_clip
 from sam_rlx.apps.annotator.clip_items import clip_item
 from sam_rlx.apps.annotator.described import described
@@ -286,7 +285,7 @@ class VideoSession(ExportGestures):
             document, added = self.document, []
             for one, name in objects:
                 if name:
-                    project, made = with_class(project, name)
+                    project, made = self.with_class(project, name)
                     one = replace(one, class_number=made.number)
                 added.append(one)
             document = document.with_objects(*numbered(document, added, project))
@@ -763,7 +762,7 @@ class VideoSession(ExportGestures):
 
     # ---------------------------------------------------------------- views
 
-    @gesture("show a frame", edits=False)
+    @gesture("show a frame", edits=False, later=True)
     def do_frame(self, frame: Frame) -> None:
         """Send a view a frame with its masks."""
         self._check_frame(frame)
@@ -789,20 +788,26 @@ class VideoSession(ExportGestures):
         """Send a view the mask that a click on this frame would begin or change."""
         point, label = fields.position(head), fields.label(head)
         frame = fields.integer(head, "frame", 0, self.count - 1)
-        clicks = self._clicks_on(frame)
-        one = self.selected or Object(0, "", UNCOLORED)
+        mask, score = self._previewed(
+            self.selected or Object(0, "", UNCOLORED), frame, point, label
+        )
+        message = {"type": "hover", "mask": mask.head(0), "score": score, "frame": frame}
+        self.send({**message, "answer": answer}, [mask.bits], view)
+
+    def _previewed(
+        self, one: Object, frame: int, point: tuple[float, float], label: int
+    ) -> tuple[PackedMask, float]:
+        """Return what a click gives, at the size of a preview; nothing of a locked object."""
         if one.locked:
-            return
+            return PackedMask(preview_hw(self.hw), (0, 0, 0, 0), b""), 0.0
         points = one.points_on(frame)
         prompts = prompts_of(
             [*((each.x, each.y) for each in points), point],
             [*(each.label for each in points), label],
             one.box_on(frame),
         )
-        mask, score = clicks.hover(prompts)
-        mask = self.composed_small(mask, one, frame)
-        message = {"type": "hover", "mask": mask.head(0), "score": score, "frame": frame}
-        self.send({**message, "answer": answer}, [mask.bits], view)
+        mask, score = self._clicks_on(frame).hover(prompts)
+        return self.composed_small(mask, one, frame), score
 
     def _clicks_on(self, frame: int) -> Clicks:
         """Return predictors that have encoded a frame."""

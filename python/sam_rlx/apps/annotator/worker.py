@@ -29,9 +29,10 @@ def _nothing() -> None:
 class Worker:
     """Does work in the order in which it comes, in a thread of its own.
 
-    What `submit` is given is never dropped. Of what `preview` is given under one key the newest
-    waits. `start` is given an iterator, which goes on by a step while nothing else waits. All work
-    runs in a copy of its caller's `contextvars`: hosts keep there whose page it is for.
+    What `submit` is given is never dropped; what is given as `later` lets the rest go first. Of
+    what `preview` is given under one key the newest waits. `start` is given an iterator, which goes
+    on by a step while nothing else waits. All work runs in a copy of its caller's `contextvars`:
+    hosts keep there whose page it is for.
 
     Parameters
     ----------
@@ -47,6 +48,7 @@ class Worker:
         self._process = os.getpid()
         self._changed = threading.Condition()
         self._work: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._later: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._previews: dict[Hashable, Callable[[], None]] = {}
         self._steps: Iterator[None] | None = None
         self._steps_context = contextvars.Context()
@@ -54,14 +56,17 @@ class Worker:
         self._closed = False
         self._then = _nothing
 
-    def submit(self, work: Callable[[], Any]) -> "Future[Any]":
-        """Do `work` after all that was submitted before; `StateError` after `close`."""
+    def submit(self, work: Callable[[], Any], *, later: bool = False) -> "Future[Any]":
+        """Do `work` after all that was submitted before; `StateError` after `close`.
+
+        `later`: after all that is not given so, but before previews.
+        """
         self._check_process()
         future: Future[Any] = Future()
         with self._changed:
             if self._closed:
                 raise StateError(f"{self._name}: expected an open one, found a closed one")
-            self._work.append((_here(work), future))
+            (self._later if later else self._work).append((_here(work), future))
             self._wake()
         return future
 
@@ -89,7 +94,7 @@ class Worker:
             self._wake()
 
     def __len__(self) -> int:
-        return len(self._work)
+        return len(self._work) + len(self._later)
 
     @property
     def is_closed(self) -> bool:
@@ -121,8 +126,9 @@ class Worker:
             is_idle = self._thread is None
             self._then = then
             self._during = nullcontext
-            while self._work:
-                self._work.popleft()[1].cancel()
+            for waiting in (self._work, self._later):
+                while waiting:
+                    waiting.popleft()[1].cancel()
             self._previews.clear()
             self._steps = None
             self._changed.notify_all()
@@ -152,11 +158,13 @@ class Worker:
     def _next(self) -> Callable[[], None] | None:
         """Wait for work; None when the thread ends."""
         with self._changed:
-            while not (self._work or self._previews or self._steps is not None or self._closed):
+            while not (len(self) or self._previews or self._steps is not None or self._closed):
                 if not self._changed.wait(_IDLE):
                     break
             if self._work:
                 return _settling(*self._work.popleft())
+            if self._later:
+                return _settling(*self._later.popleft())
             if self._previews:
                 return self._previews.pop(next(iter(self._previews)))
             if self._steps is not None:
