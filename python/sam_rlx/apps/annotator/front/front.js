@@ -468,8 +468,9 @@ export class Front {
   turn(by) {
     const { image, broken, project } = this.state;
     if (!image || isClip(this.state)) return;
-    let index = broken ?? image.index;
-    do index += by; while (project.items[index]?.state === "unreadable");
+    let index = (broken ?? image.index) + by;
+    for (; project.items[index]?.state === "unreadable"; index += by)
+      this.say(WORDS.stepped(project.items[index]));
     if (index >= 0 && index < image.count && index !== image.index) this.send("image", { index });
     else this.choose({ broken: null });
   }
