@@ -50,7 +50,7 @@ def test_the_module_sends_what_sessions_take() -> None:
     rows = {*table_of(ImageSession), *table_of(VideoSession)}
     assert sent - rows == {"ready", "bye", "leave", "hover", "stop"}
     assert rows - sent == {
-        *("start", "recolor", "import_from", "check", "note", "order", "leave_out", "tiles"),
+        *("start", "recolor", "import_from", "check", "note", "order", "leave_out"),
         "remove_masks",
     }
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import sam_rlx
+from PIL import Image
 from support.cases import quick
 from support.interactive import serving
 from support.jupyter import wait_for
 from support.views import DISCS, View, discs
+
+pytest.importorskip("anywidget")
+from sam_rlx.widget import SegmentWidget
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -257,3 +264,33 @@ def test_sentences(chrome: Any, files: list[Path]) -> None:
         stop.click()
         wait_for(lambda: view.peek() and not view.peek()["busy"], "the end of the work")  # type: ignore[index]
         view.close()
+
+
+# ------------------------------------------------------------------ zoom
+
+
+def test_zoom_is_true(view: View, tmp_path: Path) -> None:
+    """Seen large, a comb of columns on a large image has each of its columns, and no other."""
+    height, width = 2400, 3600
+    Image.fromarray(np.full((height, width, 3), 128, np.uint8)).save(tmp_path / "gray.png")
+    comb = np.zeros((height, width), bool)
+    comb[1100:1300, 1701:1901:2] = True
+    with closing(SegmentWidget(sam_rlx.load_model("sam-nano"), tmp_path / "gray.png")) as widget:
+        widget.start(comb, "comb")
+        widget.save(tmp_path / "comb.json")
+    view.page.set_input_files(
+        "input.srx-files", [str(tmp_path / "gray.png"), str(tmp_path / "comb.json")]
+    )
+    view.idle(lambda now: len(now["objects"]) == 1)
+    while view.idle()["scale"] < 8:
+        view.canvas.move(1800, 1200)
+        view.page.mouse.wheel(0, -400)
+        view.page.wait_for_timeout(30)
+    view.page.mouse.move(3, 3)
+
+    def painted() -> list[bool]:
+        now = view.idle()
+        row = [view.canvas.pixel(x + 0.5, 1200.5) for x in range(1790, 1810)]
+        return [max(abs(value - 128) for value in pixel) > 12 for pixel in row] if now else []
+
+    wait_for(lambda: painted() == comb[1200, 1790:1810].tolist(), "the columns as they are")

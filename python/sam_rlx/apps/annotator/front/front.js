@@ -8,7 +8,7 @@ import { Keys, isField } from "./keys.js";
 import { inflate } from "./masks.js";
 import { Panel } from "./panel.js";
 import { Stage, Zoom } from "./stage.js";
-import { START, currentOf, isClip, isEvent, objectOf, reduce } from "./state.js";
+import { START, currentOf, fineMasks, isClip, isEvent, objectOf, reduce, seenBox } from "./state.js";
 import { Strip } from "./timeline.js";
 import { Tools } from "./tools.js";
 import { SocketModel, Wire } from "./wire.js";
@@ -17,7 +17,7 @@ import { WORDS } from "./words.js";
 const RATE = 12; // frames per second of "play"
 const PAN = 40; // CSS pixels of an arrow
 const SCHEME = "sam_rlx colours";
-const QUIET = new Set(["hover", "ready", "frame", "thumbnail", "image"]); // what leaves a sentence standing
+const QUIET = new Set(["hover", "ready", "frame", "thumbnail", "tiles", "image"]); // what leaves a sentence standing
 
 export class Front {
   state = START;
@@ -114,6 +114,7 @@ export class Front {
     if (drawn.length || this.state.pending.length)
       this.state = { ...this.state, pending: drawn.filter(here) };
     for (const part of this.parts) part.draw(this.state);
+    this.askFine();
     const hovered = this.state.hover?.seq;
     if (!hovered || hovered === this.painted?.seq) return;
     this.painted = { seq: hovered, at: now() };
@@ -183,6 +184,7 @@ export class Front {
     const { type } = head;
     if (type === "error" && asked?.type === "thumbnail") // an image that cannot be read
       return this.on_thumbnail(asked.fields, []);
+    if (type === "error" && asked?.type === "tiles") this.noFine = true; // no more of them
     this.dispatch({ type: "heard", good: type !== "error" && asked && !QUIET.has(type) });
     if (type === "hover" && head.answer.seq !== this.tools.hoverSeq) return;
     if (isEvent(type)) this.dispatch({ type, head, buffers });
@@ -466,8 +468,9 @@ export class Front {
   turn(by) {
     const { image, broken, project } = this.state;
     if (!image || isClip(this.state)) return;
-    let index = broken ?? image.index;
-    do index += by; while (project.items[index]?.state === "unreadable");
+    let index = (broken ?? image.index) + by;
+    for (; project.items[index]?.state === "unreadable"; index += by)
+      this.say(WORDS.stepped(project.items[index]));
     if (index >= 0 && index < image.count && index !== image.index) this.send("image", { index });
     else this.choose({ broken: null });
   }
@@ -489,6 +492,16 @@ export class Front {
     if (!this.thumbsWanted?.length || this.wire.waiting.has(this.thumbSeq) || this.wire.slow ||
       !this.state.bitmap || this.state.link !== "open") return;
     this.thumbSeq = this.wire.send("thumbnail", { index: this.thumbsWanted.shift() });
+  }
+
+  // Ask for masks at full resolution where they are seen, with a quarter of the view around.
+  askFine() {
+    const { state, wire } = this;
+    if (this.noFine || fineMasks(state) !== null || wire.waiting.has(this.fineSeq) || state.link !== "open") return;
+    const [x0, y0, x1, y1] = seenBox(state);
+    const [a, b] = [(x1 - x0) / 4, (y1 - y0) / 4];
+    if (a > 0 && b > 0)
+      this.fineSeq = wire.send("tiles", { level: 0, box: [x0 - a, y0 - b, x1 + a, y1 + b] });
   }
 
   // ---- words and boxes

@@ -2,7 +2,7 @@
 
 import { clamp, css, make, text } from "./dom.js";
 import { labelAt, layerCanvas, newCanvas, outlinePath, painted } from "./masks.js";
-import { colorOf, currentOf, isClip, isInside } from "./state.js";
+import { colorOf, currentOf, fineMasks, isClip, isInside } from "./state.js";
 import { WORDS } from "./words.js";
 
 const LINE = 1.5; // CSS pixels of an outline
@@ -67,7 +67,7 @@ export class Stage {
     if (masks) this.compose(state);
     const layer = differs("layer") || (state.layer && differs("pointer"));
     if (layer) this.label(state);
-    const under = view || masks || layer || differs("bitmap", "broken");
+    const under = view || masks || layer || differs("bitmap", "broken", "fine");
     if (under) this.drawUnder(state);
     const over = under || differs("drag", "aimed", "examples", "names", "pending", "tool", "radius") ||
       (["brush", "eraser"].includes(state.tool) && differs("pointer"));
@@ -169,9 +169,30 @@ export class Stage {
     this.toImage(context, state);
     context.drawImage(bitmap, 0, 0, width, height);
     if (this.layer) context.drawImage(this.layer.canvas, 0, 0, width, height);
+    const fine = fineMasks(state);
+    if (fine) return this.drawFine(context, state, fine);
     const step = this.stepOf(state);
     context.drawImage(this.composed, 0, 0, this.composed.width * step, this.composed.height * step);
     if (!this.reach) this.drawEdges(context, state, step);
+  }
+
+  // Masks at full resolution, of what is seen.
+  drawFine(context, state, masks) {
+    const { zoom: { scale }, stage, opacity, outline, hidden, current } = state;
+    for (const mask of masks) {
+      const one = this.front.objectOf(mask.head.object);
+      if (!one || hidden.has(one.id)) continue;
+      const color = colorOf(state, one);
+      const fill = outline ? 0 : one.id === current ? opacity : 0.75 * opacity;
+      const look = `${color},${fill}`;
+      if (mask.look !== look) Object.assign(mask, { look, paint: painted(mask, color, fill, 0) });
+      if (!mask.paint) continue;
+      context.drawImage(mask.paint.canvas, mask.paint.x, mask.paint.y);
+      if (scale * stage.ratio < SQUARES) continue;
+      mask.path ||= outlinePath(mask);
+      Object.assign(context, { strokeStyle: css(color), lineWidth: LINE / scale });
+      context.stroke(mask.path);
+    }
   }
 
   // Outlines along the edges of pixels, of what is seen.

@@ -21,6 +21,7 @@ export const START = {
   readOnly: "",
   unsaved: "",
   masks: new Map(), // id of a mask -> {head, bits}
+  fine: null, // masks of what is seen at full resolution: {key, n, box, masks}
   layer: null, // {labels, size, count}
   hover: null, // {head, bits, seq}
   frames: new Map(), // number -> {bitmap, masks: [{head, bits}]}
@@ -106,6 +107,24 @@ function fitted(state) {
     top: (stage.height - image.height * scale) / 2, fitted: true };
 }
 
+// The part of the image that is seen, [x0, y0, x1, y1].
+export function seenBox({ image, stage, zoom: { scale, left, top } }) {
+  const side = (at, most) => clamp(at / scale, 0, most);
+  return [side(-left, image.width), side(-top, image.height), side(stage.width - left, image.width),
+    side(stage.height - top, image.height)];
+}
+
+// Masks at full resolution, if they are wanted: false for no; null for wanted and not there.
+export function fineMasks(state) {
+  const { image, zoom, stage, fine, n } = state;
+  if (!image || isClip(state) || image.step === 1 || zoom.scale * stage.ratio * image.step < 1.5)
+    return false;
+  const [x0, y0, x1, y1] = seenBox(state);
+  const there = fine && fine.key === image.key && fine.n >= n && fine.box[0] <= x0 &&
+    fine.box[1] <= y0 && fine.box[2] >= x1 && fine.box[3] >= y1;
+  return there ? fine.masks : null;
+}
+
 // Zoom so that what lies under a position of the stage stays there.
 function zoomed(state, factor, { u, v }) {
   const { scale: old, left, top } = state.zoom;
@@ -179,6 +198,9 @@ const REDUCERS = {
     for (const item of head.items) items[item.index] = item;
     return { project: { classes: head.classes, items } };
   },
+  tiles: (state, { head, buffers }) => ({
+    fine: { key: head.key, n: head.n, box: head.box, masks: framed(head.masks, buffers) },
+  }),
   hover(state, { head, buffers }) {
     const stale = head.frame !== undefined && head.frame !== state.frame;
     return { hover: stale ? null : { head: head.mask, bits: buffers[0], seq: head.answer.seq } };

@@ -83,7 +83,7 @@ export class Wire {
 
   // What a person waits for.
   get asked() {
-    return [...this.waiting.values()].filter(({ type }) => type !== "thumbnail");
+    return [...this.waiting.values()].filter(({ type }) => !["thumbnail", "tiles"].includes(type));
   }
 
   // Clicks and strokes that wait for their answer.
@@ -151,7 +151,7 @@ function unpacked(message) {
 }
 
 // What is never sent again, since it changes nothing that is kept.
-const PASSING = new Set(["ready", "bye", "leave", "hover", "stop", "frame", "thumbnail", "image", "export",
+const PASSING = new Set(["ready", "bye", "leave", "hover", "stop", "frame", "thumbnail", "tiles", "image", "export",
   "load", "open", "resume", "remove"]);
 const OUTBOX = "sam_rlx outbox";
 const MOST = 256; // gestures

@@ -109,6 +109,7 @@ export const WORDS = {
   cancel: "Cancel",
   brokenTitle: (name) => `${name} cannot be read`,
   brokenText: "It stays in the list and out of exports; the other images are all right.",
+  stepped: ({ name, reason }) => `${name} cannot be read: ${reason}. It is stepped over.`,
   nextImage: "Next image",
   again: "Try again",
   menu: "Project",
