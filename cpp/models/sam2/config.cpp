@@ -167,16 +167,13 @@ std::vector<std::string_view> Sam2Config::ignored_keys() const {
 // the first block of the trunk, whose short rows gain least, and the few projections from one stage
 // to the next: all that follows is added to what they give. With the projections masks of
 // sam2-nano's clicks fall below a mean IoU of 0.98 with float32's, with the block close to it.
-LayerSet Sam2Config::reduced_layers(WeightFormat format) {
+LayerSet Sam2Config::reduced_layers(WeightFormat) {
   static constexpr std::string_view kLayers[]{
       "image_encoder.trunk.blocks", "image_encoder.trunk.body.*.blocks.*.channel_mixer",
       "memory_attention.layers"};
-  // The last in int8 alone.
-  static constexpr std::string_view kExact[]{
-      "image_encoder.trunk.blocks.0", "image_encoder.trunk.blocks.*.proj",
-      "image_encoder.trunk.body.*.blocks.*.channel_mixer.conv2"};
-  const std::span<const std::string_view> exact(kExact);
-  return {.within = kLayers, .except = format == WeightFormat::kInt8 ? exact : exact.first(2)};
+  static constexpr std::string_view kExact[]{"image_encoder.trunk.blocks.0",
+                                             "image_encoder.trunk.blocks.*.proj"};
+  return {.within = kLayers, .except = kExact};
 }
 
 // They lose nothing in memory.
