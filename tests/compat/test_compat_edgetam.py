@@ -129,7 +129,7 @@ def test_a_checkpoint_of_another_network(tmp_path, checkpoint):
     config = write(tmp_path / "edgetam.yaml")
     with pytest.raises(CheckpointError, match="as in the config, found"):
         build_sam2(config, "sam2-nano")
-    with pytest.raises(CheckpointError, match="expected hiera_t of SAM 2.1"):
+    with pytest.raises(CheckpointError, match=r"expected hiera_t of SAM 2\.1"):
         build_sam2("configs/sam2.1/sam2.1_hiera_t.yaml", checkpoint)
 
 
