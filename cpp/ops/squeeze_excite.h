@@ -8,8 +8,8 @@ namespace sam_rlx {
 // of a row are summed first, and then the rows, in order.
 void channel_means(Context& ctx, ConstView x, View out);
 
-// Each channel of a map times a gate between 0 and 1: x (B, H, W, C) times sigmoid(logits), in
-// place; logits (B, C).
+// Multiplies each channel of a map with a gate between 0 and 1, in place: x (B, H, W, C) times
+// sigmoid(logits); logits (B, C).
 void gate_channels_(Context& ctx, View x, ConstView logits);
 
 }  // namespace sam_rlx
