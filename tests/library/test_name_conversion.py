@@ -73,7 +73,8 @@ def test_names_there_and_back(parity, testing, folders, tmp_path, name):
     sam_rlx.convert(folder, meta, names="meta")
     written = sam_rlx.convert(meta, again)
     assert not written.skipped
-    assert set(written.changes) == {("F32", "F32")}
+    counters = {("I64", "I64")} if name.startswith("EdgeTam") else set()  # of its batch norms
+    assert set(written.changes) == {("F32", "F32")} | counters
     names = {entry[0] for entry in sam_rlx.model.list_tensors(meta)}
     assert not any(".layer_norm" in each or "q_proj.q_proj" in each for each in names)
     loaded = from_pretrained(name, again)

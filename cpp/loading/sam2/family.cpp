@@ -85,6 +85,7 @@ constexpr KeyRow kSam2Rows[] = {
     {"memory_encoder.memory_fuser.layers.{i}.pointwise_conv{i}.",
      "memory_encoder.fuser.layers.{i}.pwconv{i}."},
     {"memory_encoder.projection.", "memory_encoder.out_proj."},
+    {"spatial_perceiver.latents_2d", "spatial_perceiver.latents_2d"},  // before its beginning
     {"spatial_perceiver.latents_1d", "spatial_perceiver.latents"},
     {"spatial_perceiver.layer_norm.", "spatial_perceiver.norm."},
     {"spatial_perceiver.layers.{i}.layer_norm_latents.",
