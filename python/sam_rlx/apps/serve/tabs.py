@@ -6,7 +6,8 @@ session a tab sends
 
 - ``{type: "open", model, names, project}`` with the files of images, which are added to a project;
   without one they begin a new one;
-- ``{type: "resume", model, project, item}``: shows a project again;
+- ``{type: "resume", model, project, item}``: shows a project again, or one that lies beside the
+  files which the command line named;
 - ``{type: "remove", project}``: removes a project that no tab shows, with its images;
 
 and gets ``{type: "welcome", models, max_bytes, projects}`` first, ``{type: "opened", count,
@@ -42,6 +43,7 @@ from sam_rlx.apps.serve.engine import Encoded, Engine
 from sam_rlx.apps.serve.images import check_size, read_upright
 from sam_rlx.apps.serve.kept import KeptFiles
 from sam_rlx.apps.serve.limits import Budget, BusyError, Share, check_values
+from sam_rlx.apps.serve.places import Place
 from sam_rlx.apps.serve.stopping import Stop
 from sam_rlx.apps.serve.threads import Threads
 from sam_rlx.errors import InvalidArgumentError, MediaWarning, SamRlxError
@@ -202,12 +204,21 @@ class Tab:
         What this and all other clients may hold.
     stop : Stop
         Ends the work of all.
+    places : mapping
+        What is shown where it lies, by id.
     """
 
     def __init__(
-        self, socket: WebSocket, engine: Engine, threads: Threads, budget: Budget, stop: Stop
+        self,
+        socket: WebSocket,
+        engine: Engine,
+        threads: Threads,
+        budget: Budget,
+        stop: Stop,
+        places: Mapping[str, Place],
     ) -> None:
         self._socket = socket
+        self._places = places
         self._engine = engine
         self._limits = engine.limits
         self._threads = threads
@@ -230,7 +241,7 @@ class Tab:
             "type": "welcome",
             "models": list(self._engine.models),
             "max_bytes": most,
-            "projects": kept.listed(),
+            "projects": self._projects(),
             "about": {"name": "", "kept": "", "where": "", "model": "", "keys": keys_of(_ROWS)},
         }
         self._put(packed(welcome, []))
@@ -302,8 +313,9 @@ class Tab:
                 name = self._model(head)
                 await self._threads.run(lambda: self._resume(name, head))
             elif head.get("type") == "remove":
+                self._not_a_place("remove", head.get("project"))
                 kept.remove(head.get("project"))
-                self._put(packed({"type": "projects", "projects": kept.listed()}, []))
+                self._put(packed({"type": "projects", "projects": self._projects()}, []))
             elif self._session is None:
                 raise InvalidArgumentError("message: expected an open image before, found none")
             elif head.get("type") in ("ready", "load"):  # which may compress an image
@@ -323,6 +335,18 @@ class Tab:
         for buffer in buffers:
             check_values(str(head.get("name"))[:100], bytes(buffer), self._limits.document_values)
         session.receive(head, buffers)
+
+    def _projects(self) -> list[dict[str, Any]]:
+        """Return what the first page lists."""
+        return [*(one.listed() for one in self._places.values()), *kept.listed()]
+
+    def _not_a_place(self, what: str, identity: Any) -> None:
+        """Refuse what is for the page's own projects alone."""
+        if isinstance(identity, str) and identity in self._places:
+            raise InvalidArgumentError(
+                f"{what}: expected a project of the page, found that of "
+                f"{self._places[identity].path.name}, whose files lie elsewhere on this machine"
+            )
 
     @property
     def _address(self) -> str:
@@ -346,6 +370,7 @@ class Tab:
     def _open(
         self, name: str, given: Any, names: Sequence[str], buffers: Sequence[memoryview]
     ) -> None:
+        self._not_a_place("open", given)
         identity = kept.new_id() if given is None else given
         project = kept.open_kept(identity, self._address, new=given is None)
         files = KeptFiles(identity, self._note)
@@ -375,9 +400,16 @@ class Tab:
         """Show a project again."""
         identity = str(head.get("project"))
         item = fields.text({"item": head.get("item", "")}, "item")
-        project = kept.open_kept(identity, self._address)
+        place = self._places.get(identity)
+        if place is None:
+            project = kept.open_kept(identity, self._address)
+        else:
+            project = place.open(self._address)
         try:
-            self._show(name, identity, project, KeptFiles(identity, self._note), item)
+            if place is not None:
+                self._show_place(name, place, project, item)
+            else:
+                self._show(name, identity, project, KeptFiles(identity, self._note), item)
         except BaseException:
             project.close_unused()
             raise
@@ -392,16 +424,31 @@ class Tab:
         if item is None and clips and not images:
             item = clips[0]
         if item is not None and item.kind == "clip":
-            self._show_clip(name, identity, project, files, item)
+            self._show_clip(name, identity, project, files.frames(item.key), item)
             return
+        uploads = Uploads(project, files, self._engine, self._budget, self._note)
+        if not len(uploads):
+            raise InvalidArgumentError("project: expected images, found none in it")
+        self._show_images(name, identity, project, uploads, first)
+
+    def _show_place(self, name: str, place: Place, project: OpenProject, first: str) -> None:
+        """Show what the command line named: what the address says, or what is not done yet."""
+        if place.kind == "clip":
+            self._show_clip(name, place.identity, project, place.path, None)
+            return
+        begun = (one.key for one in project.history.project.items if one.state == "begun")
+        sources = ImageSource(place.path)
+        self._show_images(name, place.identity, project, sources, first or next(begun, ""))
+
+    def _show_images(
+        self, name: str, identity: str, project: OpenProject, sources: ImageSource, first: str
+    ) -> None:
+        """Show images of a project in this tab, instead of what it showed."""
         with self._stop.ends_work():
-            uploads = Uploads(project, files, self._engine, self._budget, self._note)
-            if not len(uploads):
-                raise InvalidArgumentError("project: expected images, found none in it")
             try:
                 session = ImageSession(
                     self._engine.models[name],
-                    uploads,
+                    sources,
                     project=project,
                     send=self._send,
                     num_threads=self._engine.num_threads,
@@ -410,18 +457,18 @@ class Tab:
                     first=first,
                 )
             except BaseException:
-                uploads.close()
+                sources.close()
                 raise
-        self._put_session(identity, project, session, len(uploads))
+        self._put_session(identity, project, session, len(sources))
 
     def _show_clip(
-        self, name: str, identity: str, project: OpenProject, files: KeptFiles, item: Item
+        self, name: str, identity: str, project: OpenProject, frames: Any, item: Item | None
     ) -> None:
         """Show a clip of a project in this tab, instead of what it showed."""
         with self._stop.ends_work():
             session = VideoSession(
                 tracker(self._engine, name),
-                files.frames(item.key),
+                frames,
                 project=project,
                 send=self._send,
                 num_threads=self._engine.num_threads,
