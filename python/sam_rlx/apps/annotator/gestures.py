@@ -163,6 +163,9 @@ OptionalIndices = Annotated[list[int] | None, _optional(_integers(0, MAX_OBJECTS
 OptionalTolerance = Annotated[float | None, _optional(_number(0, MAX_SIDE))]
 OptionalPart = Annotated[float | None, _optional(_number(0, 1))]
 OptionalTexts = Annotated[list[str] | None, _optional(Check("texts", _texts))]
+OptionalFileName = Annotated[
+    str | None, _optional(Check("the name of a file", lambda at, v: fields.file_name({at: v}, at)))
+]
 Key = Annotated[str, Check("the key of an item", lambda at, v: fields.text({at: v}, at))]
 OptionalKey = Annotated[
     str | None,
