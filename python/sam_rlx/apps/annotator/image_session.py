@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,7 @@ from sam_rlx.apps.annotator.gestures import (
 from sam_rlx.apps.annotator.imports import FoundStill
 from sam_rlx.apps.annotator.layer import Layer, found_masks
 from sam_rlx.apps.annotator.limits import MAX_POINTS
-from sam_rlx.apps.annotator.predict import Clicks, Encode, preview_hw, prompts_of
+from sam_rlx.apps.annotator.predict import Ahead, Clicks, Encode, preview_hw, prompts_of
 from sam_rlx.apps.annotator.projects import OpenProject
 from sam_rlx.apps.annotator.saved import OpenImages, from_saved
 from sam_rlx.apps.annotator.saved_documents import read_saved
@@ -85,6 +85,7 @@ _TEXT_THRESHOLD = 0.5
 _MAX_GRID = 1 << 22  # pixels of the masks that views get; a larger image's are sampled
 FRAME = 0  # of an image
 _THUMBNAIL = 160  # longest side
+_QUIET = 1.0  # seconds without work before the next image is encoded
 
 
 class ImageSession(ExportGestures):
@@ -110,6 +111,9 @@ class ImageSession(ExportGestures):
         in the thread of the session.
     during : callable, optional
         As for `Session`.
+    ahead : callable, optional
+        Takes the next image (H, W, 3) while nobody asks for anything, and a callable that says
+        whether somebody does meanwhile; returns False if it gave way to that.
     first : str
         The key of the item to begin with; by default the first image that can be read.
 
@@ -133,6 +137,7 @@ class ImageSession(ExportGestures):
         num_threads: int | None = None,
         encode: Encode | None = None,
         during: During = nullcontext,
+        ahead: Ahead | None = None,
         first: str = "",
     ) -> None:
         self.sources = images if isinstance(images, ImageSource) else ImageSource(images)
@@ -144,6 +149,7 @@ class ImageSession(ExportGestures):
         self._layer: Layer | None = None
         self._pyramid: Pyramid | None = None
         self._stop = False
+        self._ahead = ahead
         self._sent: set[int] = set()
         self._numbers: dict[PackedMask, int] = {}
         self._counter = itertools.count(1)
@@ -373,6 +379,22 @@ class ImageSession(ExportGestures):
     def _encode(self) -> None:
         with self._working("Reading the image"):
             self._clicks.set_image(self.image)
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Encode the next image once nobody has asked for anything for a while."""
+        index = self.index + 1
+        if self._ahead is not None and index < len(self.sources):
+            self._worker.start(self._steps_ahead(self._ahead, index), _QUIET)
+
+    def _steps_ahead(self, ahead: Ahead, index: int) -> Iterator[None]:
+        try:
+            image = self.sources.read(index)
+        except (SamRlxError, OSError):  # it is told when it is shown
+            return
+        yield
+        while not ahead(image, lambda: self._worker.is_wanted):
+            yield
 
     def _layer_now(self) -> Layer | None:
         """Return the masks of everything mode that the document has."""

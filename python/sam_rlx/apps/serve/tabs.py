@@ -44,7 +44,7 @@ from sam_rlx.apps.serve.images import check_size, read_upright
 from sam_rlx.apps.serve.kept import KeptFiles
 from sam_rlx.apps.serve.limits import Budget, BusyError, Share, check_values
 from sam_rlx.apps.serve.places import Place
-from sam_rlx.apps.serve.stopping import Stop
+from sam_rlx.apps.serve.stopping import GivingWay, Stop
 from sam_rlx.apps.serve.threads import Threads
 from sam_rlx.errors import InvalidArgumentError, MediaWarning, SamRlxError
 
@@ -454,6 +454,7 @@ class Tab:
                     num_threads=self._engine.num_threads,
                     encode=partial(self._encode, name),
                     during=self._stop.ends_work,
+                    ahead=partial(self._encode_ahead, name),
                     first=first,
                 )
             except BaseException:
@@ -508,6 +509,20 @@ class Tab:
 
         found: Encoded = self._engine.encode(name, image, waiting, texts)
         return found.arrays
+
+    def _encode_ahead(
+        self, name: str, image: NDArray[np.uint8], wanted: Callable[[], bool]
+    ) -> bool:
+        """Encode into the cache while neither the session nor another client wants anything."""
+        queue = self._engine.queue
+        if len(queue):
+            return True
+        try:
+            with GivingWay(self._stop, lambda: wanted() or len(queue) > 1).ends_work():
+                self._engine.encode(name, image)
+        except (SamRlxError, MemoryError):
+            return not wanted()
+        return True
 
     def _note(self, text: str) -> None:
         self._send({"type": "note", "text": text, "to": "page"}, [])
