@@ -21,12 +21,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         epilog=_EXAMPLES,
         formatter_class=common.HelpFormatter,
     )
-    parser.add_argument("place", metavar="PATH", help="folder of images, image, or clip")
+    parser.add_argument("path", metavar="PATH", help="folder of images, image, or clip")
     serve.add_page_arguments(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Run the command."""
-    args.images = [args.place]
+    args.images = [args.path]
     serve.run(args)

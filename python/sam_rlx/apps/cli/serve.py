@@ -112,13 +112,13 @@ def run(args: argparse.Namespace) -> None:
     optional("serve", "starlette", "starlette")
     optional("serve", "uvicorn", "uvicorn")
     optional("serve", "websockets", "websockets")
-    from sam_rlx.apps.serve import app, engine, guard, label_studio, places, server, stopping
+    from sam_rlx.apps.serve import app, engine, guard, label_studio, local_files, server, stopping
 
     if args.label_studio is not None:
         label_studio.check_address(args.label_studio)
     if args.public_url is not None:
         label_studio.check_address(args.public_url, "--public-url")
-    shown = [places.place_of(Path(path)) for path in args.images]
+    shown = [local_files.local_files_of(Path(path)) for path in args.images]
     listener = server.listen(args.host, args.port)
     with listener:
         models = _load(args)
@@ -133,8 +133,8 @@ def run(args: argparse.Namespace) -> None:
 
         def ready() -> None:
             base = (args.public_url or f"http://{_shown_host(args.host)}:{port}").rstrip("/")
-            for place in shown:
-                common.tell(f"{place.path.name}: {base}/{token}/p/{place.identity}")
+            for local in shown:
+                common.tell(f"{local.path.name}: {base}/{token}/p/{local.identity}")
             common.tell(f"page:   {base}/?token={token}")
             if args.label_studio is not None:
                 common.tell(f"Label Studio's backend URL: {base}/{token}")

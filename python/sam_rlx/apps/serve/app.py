@@ -20,7 +20,7 @@ from sam_rlx.apps.serve.engine import Engine
 from sam_rlx.apps.serve.guard import IS_BELOW, Guard
 from sam_rlx.apps.serve.label_studio import Backend
 from sam_rlx.apps.serve.limits import Budget, BusyError, Limits, check_values
-from sam_rlx.apps.serve.places import Place
+from sam_rlx.apps.serve.local_files import LocalFiles
 from sam_rlx.apps.serve.stopping import Stop, StoppedError
 from sam_rlx.apps.serve.tabs import Tab
 from sam_rlx.apps.serve.threads import Threads
@@ -69,10 +69,10 @@ class _Sessions:
         threads: Threads,
         budget: Budget,
         stop: Stop,
-        places: Mapping[str, Place],
+        local: Mapping[str, LocalFiles],
     ) -> None:
         self._engine = engine
-        self._places = places
+        self._local = local
         self._threads = threads
         self._budget = budget
         self._stop = stop
@@ -86,7 +86,7 @@ class _Sessions:
         self._open += 1
         try:
             await Tab(
-                socket, self._engine, self._threads, self._budget, self._stop, self._places
+                socket, self._engine, self._threads, self._budget, self._stop, self._local
             ).run()
         finally:
             self._open -= 1
@@ -219,7 +219,7 @@ def create_app(
     label_studio: str | None = None,
     stop: Stop | None = None,
     public: str | None = None,
-    places: Sequence[Place] = (),
+    local: Sequence[LocalFiles] = (),
 ) -> Guard:
     """Return the ASGI application. Its limits are those of the engine.
 
@@ -234,11 +234,11 @@ def create_app(
         Ends all work when it is set.
     public : str, optional
         Address by which a server in front is called.
-    places : sequence of Place
+    local : sequence of LocalFiles
         What the page shows where it lies.
     """
     stop, threads, budget = stop or Stop(), Threads(), Budget(engine.limits.held_bytes)
-    sessions = _Sessions(engine, threads, budget, stop, {one.identity: one for one in places})
+    sessions = _Sessions(engine, threads, budget, stop, {one.identity: one for one in local})
 
     def posted(path: str, answer: Answer, failed: Failed = _error) -> Route:
         handler = _Posted(answer, failed, engine.limits, threads, stop)

@@ -1,6 +1,6 @@
 """Folders, images and clips of this machine that the page shows where they lie.
 
-The command line names them. No request names a path: a place is found by the id of its project.
+The command line names them. No request names a path: files are found by the id of their project.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _DIGITS = 16  # of an id, as the page's own projects have them
 
 
 @dataclass(frozen=True)
-class Place:
+class LocalFiles:
     """A folder of images, an image or a clip, with its project beside it.
 
     Attributes
@@ -64,8 +64,8 @@ class Place:
         }
 
 
-def place_of(path: Path) -> Place:
-    """Return the place of a path.
+def local_files_of(path: Path) -> LocalFiles:
+    """Return what a path names.
 
     Raises
     ------
@@ -78,14 +78,14 @@ def place_of(path: Path) -> Place:
     """
     path = path.absolute()
     if not path.exists():
-        raise not_found("place", path, "a folder, an image or a clip")
+        raise not_found("path", path, "a folder, an image or a clip")
     if path.is_file() and _is_clip(path):
-        return Place(path, "clip", clip_location(open_frames(path), path), 1)
+        return LocalFiles(path, "clip", clip_location(open_frames(path), path), 1)
     sources = ImageSource(path)
     if path.is_file():
         with open_image(path):  # it begins as an image
             pass
-    return Place(path, "image", sources.location, len(sources))
+    return LocalFiles(path, "image", sources.location, len(sources))
 
 
 def _is_clip(path: Path) -> bool:

@@ -43,7 +43,7 @@ from sam_rlx.apps.serve.engine import Encoded, Engine
 from sam_rlx.apps.serve.images import check_size, read_upright
 from sam_rlx.apps.serve.kept import KeptFiles
 from sam_rlx.apps.serve.limits import Budget, BusyError, Share, check_values
-from sam_rlx.apps.serve.places import Place
+from sam_rlx.apps.serve.local_files import LocalFiles
 from sam_rlx.apps.serve.stopping import GivingWay, Stop
 from sam_rlx.apps.serve.threads import Threads
 from sam_rlx.errors import InvalidArgumentError, MediaWarning, SamRlxError
@@ -204,7 +204,7 @@ class Tab:
         What this and all other clients may hold.
     stop : Stop
         Ends the work of all.
-    places : mapping
+    local : mapping
         What is shown where it lies, by id.
     """
 
@@ -215,10 +215,10 @@ class Tab:
         threads: Threads,
         budget: Budget,
         stop: Stop,
-        places: Mapping[str, Place],
+        local: Mapping[str, LocalFiles],
     ) -> None:
         self._socket = socket
-        self._places = places
+        self._local = local
         self._engine = engine
         self._limits = engine.limits
         self._threads = threads
@@ -313,7 +313,7 @@ class Tab:
                 name = self._model(head)
                 await self._threads.run(lambda: self._resume(name, head))
             elif head.get("type") == "remove":
-                self._not_a_place("remove", head.get("project"))
+                self._not_local("remove", head.get("project"))
                 kept.remove(head.get("project"))
                 self._put(packed({"type": "projects", "projects": self._projects()}, []))
             elif self._session is None:
@@ -338,14 +338,14 @@ class Tab:
 
     def _projects(self) -> list[dict[str, Any]]:
         """Return what the first page lists."""
-        return [*(one.listed() for one in self._places.values()), *kept.listed()]
+        return [*(one.listed() for one in self._local.values()), *kept.listed()]
 
-    def _not_a_place(self, what: str, identity: Any) -> None:
+    def _not_local(self, what: str, identity: Any) -> None:
         """Refuse what is for the page's own projects alone."""
-        if isinstance(identity, str) and identity in self._places:
+        if isinstance(identity, str) and identity in self._local:
             raise InvalidArgumentError(
                 f"{what}: expected a project of the page, found that of "
-                f"{self._places[identity].path.name}, whose files lie elsewhere on this machine"
+                f"{self._local[identity].path.name}, whose files lie elsewhere on this machine"
             )
 
     @property
@@ -370,7 +370,7 @@ class Tab:
     def _open(
         self, name: str, given: Any, names: Sequence[str], buffers: Sequence[memoryview]
     ) -> None:
-        self._not_a_place("open", given)
+        self._not_local("open", given)
         identity = kept.new_id() if given is None else given
         project = kept.open_kept(identity, self._address, new=given is None)
         files = KeptFiles(identity, self._note)
@@ -400,14 +400,14 @@ class Tab:
         """Show a project again."""
         identity = str(head.get("project"))
         item = fields.text({"item": head.get("item", "")}, "item")
-        place = self._places.get(identity)
-        if place is None:
+        local = self._local.get(identity)
+        if local is None:
             project = kept.open_kept(identity, self._address)
         else:
-            project = place.open(self._address)
+            project = local.open(self._address)
         try:
-            if place is not None:
-                self._show_place(name, place, project, item)
+            if local is not None:
+                self._show_local(name, local, project, item)
             else:
                 self._show(name, identity, project, KeptFiles(identity, self._note), item)
         except BaseException:
@@ -431,14 +431,14 @@ class Tab:
             raise InvalidArgumentError("project: expected images, found none in it")
         self._show_images(name, identity, project, uploads, first)
 
-    def _show_place(self, name: str, place: Place, project: OpenProject, first: str) -> None:
+    def _show_local(self, name: str, local: LocalFiles, project: OpenProject, first: str) -> None:
         """Show what the command line named: what the address says, or what is not done yet."""
-        if place.kind == "clip":
-            self._show_clip(name, place.identity, project, place.path, None)
+        if local.kind == "clip":
+            self._show_clip(name, local.identity, project, local.path, None)
             return
         begun = (one.key for one in project.history.project.items if one.state == "begun")
-        sources = ImageSource(place.path)
-        self._show_images(name, place.identity, project, sources, first or next(begun, ""))
+        sources = ImageSource(local.path)
+        self._show_images(name, local.identity, project, sources, first or next(begun, ""))
 
     def _show_images(
         self, name: str, identity: str, project: OpenProject, sources: ImageSource, first: str
