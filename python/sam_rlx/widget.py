@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -110,6 +110,23 @@ class _Widget(anywidget.AnyWidget):
         # not where the front end chose. Sessions send for the running cell: clicks waited for it.
         if hasattr(self.comm, "_reply_subshell_for"):
             self.comm._reply_subshell_for = None
+
+    def _in_steps(self, gesture: str, **given: Any) -> None:
+        """Begin what goes on while nothing else waits, and wait for its end."""
+        future: Future[None] = Future()
+
+        def ended(error: Exception | None) -> None:
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self._session.call(gesture, **given, ended=ended)
+        try:
+            self._session.wait(future)
+        except KeyboardInterrupt:
+            self._session.on_stop()
+            raise
 
     def _to_views(self, head: dict[str, Any], buffers: list[bytes], view: str | None) -> None:
         if self.comm is not None:
@@ -468,17 +485,22 @@ class SegmentWidget(_Widget):
         threshold: float = 0.5,
         boxes: ArrayLike | None = None,
         box_labels: ArrayLike | None = None,
+        scope: Literal["image", "all"] = "image",
     ) -> None:
         """Find all that a text names, with SAM 3; arguments as for `ConceptPredictor.predict`.
 
-        What the same text found before is replaced.
+        What the same text found before is replaced. With the scope "all" a text without boxes is
+        looked for in all images, as one edit; views are answered meanwhile.
         """
         marks = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
         given = None if marks is None else marks.values.tolist()
         labels = None if marks is None else marks.labels.tolist()
-        self._session.call(
-            "text", text=text, threshold=threshold, boxes=given or [], box_labels=labels or []
-        )
+        asked = {"text": text, "threshold": threshold, "scope": scope}
+        marked = {"boxes": given or [], "box_labels": labels or []}
+        if isinstance(scope, str) and scope == "all":
+            self._in_steps("text", **asked, **marked)
+        else:
+            self._session.call("text", **asked, **marked)
 
     def everything(self, **options: Any) -> None:
         """Find masks to choose from, by `pick`; options as for `MaskGenerator`."""
@@ -713,24 +735,7 @@ class VideoWidget(_Widget):
 
         `stop`, a view's button and Ctrl-C end it after the current frame.
         """
-        self._track("propagate", frame=start_frame, reverse=reverse)
-
-    def _track(self, gesture: str, **given: Any) -> None:
-        """Track, and wait for the end."""
-        future: Future[None] = Future()
-
-        def ended(error: Exception | None) -> None:
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-
-        self._session.call(gesture, **given, ended=ended)
-        try:
-            self._session.wait(future)
-        except KeyboardInterrupt:
-            self.stop()
-            raise
+        self._in_steps("propagate", frame=start_frame, reverse=reverse)
 
     @also(frame="frame_index")
     def stroke(
@@ -806,7 +811,7 @@ class VideoWidget(_Widget):
         number : int, optional
             Of one object. Default: all.
         """
-        self._track("track", frame=frame_index, to=to, both=both, object=number)
+        self._in_steps("track", frame=frame_index, to=to, both=both, object=number)
 
     @also(frame="frame_index")
     def gone(self, frame_index: int, number: int | None = None) -> None:

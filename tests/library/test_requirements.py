@@ -122,6 +122,7 @@ COMMANDS = [
     (["parity", "sam-nano"], "parity"),
     (["track", "clip.mp4", "--point", "3,4", "--output", "o.mp4"], "cli"),
     (["serve"], "serve"),
+    (["annotate", COINS], "serve"),
     (["batch", "x", "--output", "o"], "batch"),
 ]
 

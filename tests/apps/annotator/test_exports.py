@@ -418,3 +418,43 @@ def test_each_form_says_what_it_is() -> None:
     for form in FORMS.values():
         assert form.title
         assert set(form.kinds) <= {"image", "clip"}
+
+
+def test_a_folder_project_has_its_exports_in_it(model: sam_rlx.Model, tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    Image.fromarray(np.full((*HW, 3), 90, np.uint8)).save(folder / "a.png")
+    made = SegmentWidget(model, folder)
+    sent: list[dict[str, Any]] = []
+    session = made._session
+    session._send_to_host = lambda head, buffers, view: sent.append(head)
+    made.start(shapes()[0])
+    session.receive({"type": "ready", "view": "v", "seq": 1}, [])
+
+    def asked(**given: Any) -> dict[str, Any]:
+        sent.clear()
+        session.receive({"type": "export_as", "view": "v", "seq": 2, "form": "csv", **given}, [])
+        session.call("select", object=None)  # behind it
+        return next(one for one in sent if one["type"] in ("note", "error", "file"))
+
+    assert asked()["type"] == "file"
+    assert not (folder / "exports").exists()
+    note = asked(name="week 1")
+    assert (note["type"], note["about"]) == ("note", "export")
+    assert note["text"] == "Wrote exports/week 1: 1 image."
+    assert (folder / "exports" / "week 1" / "objects.csv").is_file()
+    assert "overwrite" in asked(name="week 1")["text"]
+    assert asked(name="week 1", overwrite=True)["type"] == "note"
+    paths = ("", ".", "..", "../out", "a/b", "a\\b", ".hidden", "nul", "a:b", "a.")
+    for name in (*paths, "\0", "\ud800", "é" * 101, 3, ["a"]):
+        assert asked(name=name)["text"].startswith("name: expected"), name
+    (folder / "exports").rename(tmp_path / "elsewhere")
+    (folder / "exports").symlink_to(tmp_path / "elsewhere")
+    assert asked(name="week 2")["text"].startswith("name: expected a folder")
+    assert sorted(one.name for one in (tmp_path / "elsewhere").iterdir()) == ["week 1"]
+    made.close()
+
+
+def test_other_projects_have_no_folder_of_exports(widget: SegmentWidget) -> None:
+    with pytest.raises(InvalidArgumentError, match="expected the project of a folder"):
+        widget._session.call("export_as", form="csv", name="a")

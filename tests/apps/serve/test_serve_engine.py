@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx.apps.serve.engine import BusyError, Cache, Encoded, Engine, Queue
-from sam_rlx.apps.serve.stopping import Stop, StoppedError, poll
+from sam_rlx.apps.serve.stopping import GivingWay, Stop, StoppedError, poll
 from support import HANG_SECONDS
 from support.interactive import predictor_of
 
@@ -120,3 +120,18 @@ def test_an_image_is_encoded_once(
     )
     np.testing.assert_array_equal(engine.click("sam-nano", png, prompts).masks, expected.masks)
     assert engine.num_encoded == 2
+
+
+def test_work_that_gives_way_ends_when_something_is_wanted() -> None:
+    wanted, whole = [False], Stop()
+    with GivingWay(whole, lambda: wanted[0]).ends_work():
+        poll()
+        wanted[0] = True
+        with pytest.raises(StoppedError):
+            poll()
+        wanted[0] = False
+        poll()
+        whole.set()
+        with pytest.raises(StoppedError):
+            poll()
+    poll()

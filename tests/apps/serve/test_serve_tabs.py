@@ -184,3 +184,29 @@ def test_texts_of_tabs_wait_for_their_turn(png: bytes, image: np.ndarray) -> Non
             named = [one for one in state[0]["objects"] if one["text"] == "circle"]
             assert [one["score"] for one in named] == [float(score) for score in found.scores]
     assert engine.num_encoded == 2
+
+
+def test_the_next_image_is_encoded_while_nobody_asks(
+    client: TestClient,
+    engine: Engine,
+    png: bytes,
+    image: np.ndarray,
+    model: sam_rlx.Model,
+    monkeypatch: Any,
+) -> None:
+    monkeypatch.setattr("sam_rlx.apps.annotator.image_session._QUIET", 0.01)
+    files = [png]
+    for shift in (20, 40):
+        file = io.BytesIO()
+        Image.fromarray(np.roll(image, shift, axis=1)).save(file, "PNG")
+        files.append(file.getvalue())
+    with client, client.websocket_connect(SESSION) as socket:
+        tab = Tab(socket)
+        tab.open(*files)
+        wait_for(lambda: engine.num_encoded == 2, "the second image")
+        tab.send({"type": "image", "view": "v", "seq": 2, "index": 1})
+        wait_for(lambda: engine.num_encoded == 3, "the third image")  # the second was there
+        pixels = np.roll(image, 20, axis=1)
+        found = predictor_of(model, pixels).predict(point_coords=[(80, 60)], point_labels=[1])
+        np.testing.assert_array_equal(tab.click(80, 60, 3), found.masks[found.best().index])
+    assert engine.num_encoded == 3

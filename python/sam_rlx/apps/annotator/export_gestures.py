@@ -10,7 +10,9 @@ from typing import Any
 from sam_rlx.apps.annotator import exports, imports
 from sam_rlx.apps.annotator.exports.work import Options, Work
 from sam_rlx.apps.annotator.gestures import (
+    Flag,
     FromPython,
+    OptionalFileName,
     OptionalPart,
     OptionalTexts,
     OptionalTolerance,
@@ -19,7 +21,7 @@ from sam_rlx.apps.annotator.gestures import (
 )
 from sam_rlx.apps.annotator.imports import FoundObject, FoundStill
 from sam_rlx.apps.annotator.repair_gestures import RepairGestures
-from sam_rlx.apps.annotator.session import UNCOLORED, by_view
+from sam_rlx.apps.annotator.session import EXPORTS, UNCOLORED, by_view
 from sam_rlx.apps.annotator.values import Document, Object, Project
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
@@ -50,23 +52,49 @@ class ExportGestures(RepairGestures):
         tolerance: OptionalTolerance = None,
         task: Words = "segment",
         split: OptionalPart = None,
+        name: OptionalFileName = None,
+        overwrite: Flag = False,
         path: FromPython = None,
-        overwrite: FromPython = False,
     ) -> Path | None:
-        """Write the project in a form; a view gets it as a ZIP."""
+        """Write the project in a form; a view gets it as a ZIP.
+
+        With a `name` the project of a folder writes ``exports/NAME`` in it instead.
+        """
         if task not in ("segment", "detect"):
             raise InvalidArgumentError(f"task: expected segment or detect, found {task!r}")
         options = Options(tolerance, "detect" if task == "detect" else "segment", split)
+        if name is not None:
+            path = self._export_path(name)
         work = self.work(images, classes)
         if not work.stills and work.clip is None:
             raise InvalidArgumentError(f"images: expected some that are {images!r}, found none")
         with self._working("exporting"):
             if path is not None:
-                return exports.write(path, form, work, options, overwrite=bool(overwrite))
+                written = exports.write(path, form, work, options, overwrite=overwrite)
+                if name is not None:
+                    self._say_written(name, len(work.stills))
+                return written
             with tempfile.TemporaryDirectory() as folder:
                 file = exports.write(Path(folder) / f"{form}.zip", form, work, options)
                 self._hand_over(file.name, "application/zip", file.read_bytes())
         return None
+
+    def _export_path(self, name: str) -> Path:
+        """Return the path of an export with a name: in the folder of the project."""
+        folder = self.exports_folder
+        if folder is None:
+            raise InvalidArgumentError(
+                f"name: expected the project of a folder, found one elsewhere, for {name!r}"
+            )
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise InvalidArgumentError(f"name: expected a folder, found another thing at {folder}")
+        return folder / name
+
+    def _say_written(self, name: str, count: int) -> None:
+        noun = "image" if self.kind == "image" else "frame"
+        said = f"Wrote {EXPORTS}/{name}: {count} {noun}{'' if count == 1 else 's'}."
+        view, answer = self._asks
+        self.send({"type": "note", "text": said, "about": "export", "answer": answer}, [], view)
 
     @gesture("import", of_views=False)
     def do_import_from(self, path: FromPython, form: Words) -> list[str]:

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sam_rlx._internal.arrays.checks import as_items
+from sam_rlx._internal.files.portable_names import portable_name
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator.limits import MAX_POINTS
 from sam_rlx.errors import InvalidArgumentError
 
 _MAX_TEXT = 500
 _MAX_NAME = 200
+_MAX_FILE_NAME = 200  # bytes
 _MAX_SHOWN = 200
 _FAR = 1e6  # positions beyond any image
 
@@ -126,6 +128,17 @@ def name(values: Mapping[str, Any]) -> str:
     found = text(values, "name", _MAX_NAME)
     if not found:
         raise InvalidArgumentError("name: expected a name, found an empty one")
+    return found
+
+
+def file_name(values: Mapping[str, Any], name: str) -> str:
+    """Return the name of a file or folder that every system can hold: no path, and not hidden."""
+    found = text(values, name, _MAX_NAME)
+    plain = bool(found) and found.isprintable() and found == portable_name(found)
+    if not plain or found.startswith(".") or len(found.encode()) > _MAX_FILE_NAME:
+        raise InvalidArgumentError(
+            f"{name}: expected the name of a file, without folders, found {_short(found)}"
+        )
     return found
 
 

@@ -125,6 +125,12 @@ def _digit(name: str, value: Any) -> str:
     return found
 
 
+def _scope(name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in ("image", "all"):
+        raise InvalidArgumentError(f"{name}: expected image or all, found {shown(value)[:80]}")
+    return value
+
+
 _NAME = Check("a name", lambda at, v: fields.name({"name": v}))
 _RGB = Check("[r, g, b]", lambda at, v: fields.color({"color": v}))
 _PYTHON = Check("of callers in Python", lambda name, value: value, of_views=False)
@@ -163,6 +169,10 @@ OptionalIndices = Annotated[list[int] | None, _optional(_integers(0, MAX_OBJECTS
 OptionalTolerance = Annotated[float | None, _optional(_number(0, MAX_SIDE))]
 OptionalPart = Annotated[float | None, _optional(_number(0, 1))]
 OptionalTexts = Annotated[list[str] | None, _optional(Check("texts", _texts))]
+OptionalFileName = Annotated[
+    str | None, _optional(Check("the name of a file", lambda at, v: fields.file_name({at: v}, at)))
+]
+Scope = Annotated[str, Check("image or all", _scope)]
 Key = Annotated[str, Check("the key of an item", lambda at, v: fields.text({at: v}, at))]
 OptionalKey = Annotated[
     str | None,

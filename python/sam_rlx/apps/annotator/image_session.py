@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from sam_rlx.apps.annotator.gestures import (
     OptionalIndices,
     OptionalKey,
     Options,
+    Scope,
     Threshold,
     Tiles,
     Words,
@@ -41,7 +42,7 @@ from sam_rlx.apps.annotator.gestures import (
 from sam_rlx.apps.annotator.imports import FoundStill
 from sam_rlx.apps.annotator.layer import Layer, found_masks
 from sam_rlx.apps.annotator.limits import MAX_POINTS
-from sam_rlx.apps.annotator.predict import Clicks, Encode, preview_hw, prompts_of
+from sam_rlx.apps.annotator.predict import Ahead, Clicks, Encode, preview_hw, prompts_of
 from sam_rlx.apps.annotator.projects import OpenProject
 from sam_rlx.apps.annotator.saved import OpenImages, from_saved
 from sam_rlx.apps.annotator.saved_documents import read_saved
@@ -85,6 +86,7 @@ _TEXT_THRESHOLD = 0.5
 _MAX_GRID = 1 << 22  # pixels of the masks that views get; a larger image's are sampled
 FRAME = 0  # of an image
 _THUMBNAIL = 160  # longest side
+_QUIET = 1.0  # seconds without work before the next image is encoded
 
 
 class ImageSession(ExportGestures):
@@ -110,6 +112,9 @@ class ImageSession(ExportGestures):
         in the thread of the session.
     during : callable, optional
         As for `Session`.
+    ahead : callable, optional
+        Takes the next image (H, W, 3) while nobody asks for anything, and a callable that says
+        whether somebody does meanwhile; returns False if it gave way to that.
     first : str
         The key of the item to begin with; by default the first image that can be read.
 
@@ -133,6 +138,7 @@ class ImageSession(ExportGestures):
         num_threads: int | None = None,
         encode: Encode | None = None,
         during: During = nullcontext,
+        ahead: Ahead | None = None,
         first: str = "",
     ) -> None:
         self.sources = images if isinstance(images, ImageSource) else ImageSource(images)
@@ -144,6 +150,8 @@ class ImageSession(ExportGestures):
         self._layer: Layer | None = None
         self._pyramid: Pyramid | None = None
         self._stop = False
+        self._ahead = ahead
+        self._searching = self._stop_search = False  # a text in all images
         self._sent: set[int] = set()
         self._numbers: dict[PackedMask, int] = {}
         self._counter = itertools.count(1)
@@ -276,8 +284,8 @@ class ImageSession(ExportGestures):
         self.send(message, [mask.bits], view)
 
     def on_stop(self) -> None:
-        """Stop everything mode."""
-        self._stop = True
+        """Stop everything mode, and the search in all images."""
+        self._stop = self._stop_search = True
 
     def on_changes(self, changes: Any) -> None:
         """Show the masks of everything mode that there are now."""
@@ -373,6 +381,22 @@ class ImageSession(ExportGestures):
     def _encode(self) -> None:
         with self._working("Reading the image"):
             self._clicks.set_image(self.image)
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Encode the next image once nobody has asked for anything for a while."""
+        index = self.index + 1
+        if self._ahead is not None and not self._searching and index < len(self.sources):
+            self._worker.start(self._steps_ahead(self._ahead, index), _QUIET)
+
+    def _steps_ahead(self, ahead: Ahead, index: int) -> Iterator[None]:
+        try:
+            image = self.sources.read(index)
+        except (SamRlxError, OSError):  # it is told when it is shown
+            return
+        yield
+        while not ahead(image, lambda: self._worker.is_wanted):
+            yield
 
     def _layer_now(self) -> Layer | None:
         """Return the masks of everything mode that the document has."""
@@ -510,8 +534,14 @@ class ImageSession(ExportGestures):
         threshold: Threshold = _TEXT_THRESHOLD,
         boxes: Boxes = (),  # type: ignore[assignment]
         box_labels: Labels = (),  # type: ignore[assignment]
+        scope: Scope = "image",
+        ended: FromPython = None,
     ) -> None:
-        """Add what a text and example boxes find; it replaces what the same text found."""
+        """Add what a text and example boxes find; it replaces what the same text found.
+
+        With the scope "all" a text is looked for in all images, one after the other, while nothing
+        else waits. What was found is one edit at the end, or when it is stopped.
+        """
         if not self.model.supports_text:
             raise UnsupportedError(
                 f"text: expected a model of SAM 3, found one of {self.model.family}"
@@ -521,28 +551,102 @@ class ImageSession(ExportGestures):
             raise InvalidArgumentError(
                 f"box_labels: expected {len(boxes)} labels, found {len(labels)}"
             )
+        if scope == "all":
+            if boxes or not text:
+                raise InvalidArgumentError("scope: expected a text alone for all images")
+            if self._searching:
+                raise StateError("text: expected no search in all images, found one that goes on")
+            self._searching, self._stop_search = True, False
+            self._worker.start(self._search(text, threshold, self._asks, ended))
+            return
         with self._working(f"Looking for {text or 'what is like the examples'}"):
             found = self._clicks.find(text, threshold, boxes, labels)
-        name = text or "example"
-        added = _found_objects(name, found)
-
-        def change(project: Project) -> tuple[Project, dict[str, Document]]:
-            document = self.project.document(self.key)
-            again = [o.number for o in document.objects if o.text == name and not is_touched(o)]
-            document = document.without(*again)
-            if added and text:
-                project, made = self.with_class(project, text, mean=self.mean_color())
-                some = [replace(one, class_number=made.number) for one in added]
-            else:
-                some = [replace(one, class_number=self.class_number) for one in added]
-            document = document.with_objects(*numbered(document, some, project))
-            return project, {self.key: document}
-
-        self.project.edit_all(change, self._doing, f"find {name}", by_view(*self._asks))
+        added = _found_objects(text or "example", found)
+        self._add_found(text, {self.key: added}, f"find {text or 'example'}", self._asks)
         self._select(None)
         if not added:
             self._say_nothing_found(text, threshold, {"boxes": boxes, "labels": labels})
         self.broadcast(self._asks[1])
+
+    def _add_found(
+        self,
+        text: str,
+        found: Mapping[str, list[Object]],
+        title: str,
+        asks: tuple[str | None, Answer],
+    ) -> None:
+        """Add what a text found, by keys of items, instead of what it found before."""
+        name = text or "example"
+
+        def change(project: Project) -> tuple[Project, dict[str, Document]]:
+            documents: dict[str, Document] = {}
+            number = self.class_number
+            if text and any(found.values()):
+                project, made = self.with_class(project, text, mean=self.mean_color())
+                number = made.number
+            for key, added in found.items():
+                document = self.project.document(key)
+                again = [o.number for o in document.objects if o.text == name and not is_touched(o)]
+                document = document.without(*again)
+                some = [replace(one, class_number=number) for one in added]
+                documents[key] = document.with_objects(*numbered(document, some, project))
+            return project, documents
+
+        self.project.edit_all(change, self._doing or "text", title, by_view(*asks))
+
+    def _search(
+        self,
+        text: str,
+        threshold: float,
+        asks: tuple[str | None, Answer],
+        ended: Callable[[Any], None] | None,
+    ) -> Iterator[None]:
+        """Look for a text in all images, one at each step."""
+        error: Exception | None = None
+        try:
+            yield from self._search_each(text, threshold, asks)
+        except Exception as found:  # whoever waits is told, and the view that asked
+            error = found
+            self._tell(found, *asks)
+        finally:
+            self._searching = False
+            if not self._worker.is_closed:
+                self.status("")
+                self._look_ahead()
+            if ended is not None:
+                ended(error)
+
+    def _search_each(
+        self, text: str, threshold: float, asks: tuple[str | None, Answer]
+    ) -> Iterator[None]:
+        found: dict[str, list[Object]] = {}
+        count, unreadable = len(self.sources), 0
+        for at in range(count):
+            self.status(f"Looking for {text}, {at + 1} of {count}", at / count, stops=True)
+            yield
+            if self._stop_search:
+                break
+            try:
+                image = self.image if at == self.index else self.sources.read(at)
+                key = self.sources.key(at, self.project)
+            except (SamRlxError, OSError) as error:
+                self._unreadable(at, error)
+                unreadable += 1
+                continue
+            item = self.project.history.project.item(key)
+            if item is not None and item.state == "left out":
+                continue
+            self.project.change_item(key, hw=(image.shape[0], image.shape[1]))
+            searched = self._clicks.find(text, threshold, [], [], image)
+            found[key] = _found_objects(text, searched)
+        total, some = sum(map(len, found.values())), sum(map(bool, found.values()))
+        self._add_found(text, found, f"find {text} in {len(found)} images", asks)
+        said = f"Found {total} for '{text}' in {some} of {len(found)} images."
+        if unreadable:
+            said += f" {unreadable} cannot be read."
+        self.send({"type": "note", "text": said, "about": "search"}, [], asks[0])
+        self.broadcast(asks[1])
+        self.send_project(None, whole=True)
 
     def _say_nothing_found(self, text: str, threshold: float, given: dict[str, Any]) -> None:
         """Say that nothing was found, why, and what the best guess is."""

@@ -18,6 +18,9 @@ from sam_rlx.model import Model
 # Longest side of the image that a hover is computed on.
 PREVIEW = 1024
 
+# Encodes an image for a later `Encode`, until the callable says that other work waits; returns
+# whether it is done with, or to be tried again.
+Ahead = Callable[[NDArray[np.uint8], Callable[[], bool]], bool]
 # What an encoder of a host's own gives for an image: the `image_embeddings` of an `ImagePredictor`,
 # or with True those of a `ConceptPredictor`.
 Encode = Callable[[NDArray[np.uint8], bool], Sequence[NDArray[np.float32]]]
@@ -129,9 +132,19 @@ class Clicks:
         """Return the logits of a mask that an object began with."""
         return None if start is None else mask_logits(start.to_mask(), self.model.core)
 
-    def find(self, text: str, threshold: float, boxes: list[Any], labels: list[int]) -> Any:
-        """Return the `ConceptPrediction` of a text and example boxes on the current image."""
-        image = self._image
+    def find(
+        self,
+        text: str,
+        threshold: float,
+        boxes: list[Any],
+        labels: list[int],
+        image: NDArray[np.uint8] | None = None,
+    ) -> Any:
+        """Return the `ConceptPrediction` of a text and example boxes.
+
+        On the current image, or on another one, which the current one stays beside.
+        """
+        image = self._image if image is None else image
         assert image is not None
         if self._concepts is None:
             self._concepts = ConceptPredictor(self.model, self._num_threads)

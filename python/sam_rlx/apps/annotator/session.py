@@ -8,6 +8,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -40,6 +41,7 @@ from sam_rlx.model import Model
 _LOG = logging.getLogger("sam_rlx")
 _MAX_NAME = 100  # letters of a view's name
 _POLL = 0.2  # seconds between looks at signals while a caller waits
+EXPORTS = "exports"  # the folder of exports in that of a project
 UNCOLORED = (-1, -1, -1)  # gets the colour of its number
 _HEAD = ("type", "view", "seq", "contents")
 
@@ -557,7 +559,16 @@ class Session:
             "model": self.model_name,
             "keys": keys_of(self.gestures),
             "forms": self.forms(),
+            "exports": "" if self.exports_folder is None else str(self.exports_folder),
         }
+
+    @property
+    def exports_folder(self) -> Path | None:
+        """Where exports with a name are written: beside the project of a folder; else None."""
+        path = self.project.path
+        if path is None or path.name != FOLDER_PROJECT or kept_where(path) != "folder":
+            return None
+        return path.parent / EXPORTS
 
     @property
     def title(self) -> str:

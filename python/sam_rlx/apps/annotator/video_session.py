@@ -146,6 +146,8 @@ class VideoSession(ExportGestures):
         self.hw = (first.shape[0], first.shape[1])
         if item is None:
             item = clip_item(source, self.hw)
+            known = self.project.history.project.item(item.key)
+            item = item if known is None else replace(item, state=_begun(known))
         else:
             item = replace(item, hw=self.hw, frames=self.count, state=_begun(item), reason="")
         self.key, self.name = item.key, item.path

@@ -3,6 +3,7 @@
 import contextvars
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
@@ -52,6 +53,8 @@ class Worker:
         self._previews: dict[Hashable, Callable[[], None]] = {}
         self._steps: Iterator[None] | None = None
         self._steps_context = contextvars.Context()
+        self._pause = 0.0  # seconds without other work before a step
+        self._free_since = 0.0  # when other work ended last
         self._thread: threading.Thread | None = None
         self._closed = False
         self._then = _nothing
@@ -85,16 +88,24 @@ class Worker:
         with self._changed:
             self._previews.pop(key, None)
 
-    def start(self, steps: Iterator[None]) -> None:
-        """Take the steps of an iterator while nothing else waits, instead of an earlier one."""
+    def start(self, steps: Iterator[None], pause: float = 0.0) -> None:
+        """Take the steps of an iterator while nothing else waits, instead of an earlier one.
+
+        `pause`: only after so many seconds without other work.
+        """
         self._check_process()
         with self._changed:
-            self._steps = steps
+            self._steps, self._pause = steps, pause
             self._steps_context = contextvars.copy_context()
             self._wake()
 
     def __len__(self) -> int:
         return len(self._work) + len(self._later)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether work waits that goes before steps."""
+        return bool(self._work or self._later or self._previews)
 
     @property
     def is_closed(self) -> bool:
@@ -147,6 +158,8 @@ class Worker:
         with self._during():
             while (work := self._next()) is not None:
                 work()
+                if work != self._step:
+                    self._free_since = time.monotonic()
                 del work  # and with it what it was made for
         if self._closed:
             self._end()
@@ -158,8 +171,13 @@ class Worker:
     def _next(self) -> Callable[[], None] | None:
         """Wait for work; None when the thread ends."""
         with self._changed:
-            while not (len(self) or self._previews or self._steps is not None or self._closed):
-                if not self._changed.wait(_IDLE):
+            while not (self.is_wanted or self._closed):
+                if self._steps is None:
+                    if not self._changed.wait(_IDLE):
+                        break
+                elif (rest := self._free_since + self._pause - time.monotonic()) > 0:
+                    self._changed.wait(rest)
+                else:
                     break
             if self._work:
                 return _settling(*self._work.popleft())

@@ -12,6 +12,7 @@ from pathlib import Path
 from sam_rlx._internal.nearest import did_you_mean
 from sam_rlx._internal.packages import needed_by_command
 from sam_rlx.apps.cli import (
+    annotate,
     batch,
     completion,
     convert,
@@ -49,7 +50,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentP
     parser.add_argument("--version", action="version", version=f"sam-rlx {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     modules = (
-        *(segment, everything, track, batch, serve, export),
+        *(segment, everything, track, batch, annotate, serve, export),
         *(info, convert, quantize, parity, demo),
     )
     for module in modules:

@@ -3,6 +3,7 @@
 import argparse
 import re
 import secrets
+from pathlib import Path
 
 from sam_rlx._internal.packages import optional
 from sam_rlx._internal.progress import terminal_clock
@@ -13,10 +14,11 @@ _EXAMPLES = """\
 examples:
   sam-rlx serve
   sam-rlx serve --model sam2-nano --model sam3-nano --port 8090
+  sam-rlx serve photos/ clip.mp4
   sam-rlx serve --public-url https://lab.example/sam/
   sam-rlx serve --model sam_vit_b_01ec64.pth --label-studio http://localhost:8080
 """
-_PORT = 8765
+_HOST, _PORT = "127.0.0.1", 8765
 _MEBI = 1 << 20
 
 
@@ -32,6 +34,36 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=common.HelpFormatter,
     )
     parser.add_argument(
+        "images",
+        nargs="*",
+        metavar="PATH",
+        help="folders of images, images or clips: the page shows them where they lie, and the work "
+        "is kept beside them",
+    )
+    add_page_arguments(parser)
+    parser.add_argument(
+        "--host",
+        default=_HOST,
+        metavar="ADDRESS",
+        help=f"address to listen on (default: {_HOST}, this machine alone; 0.0.0.0 is all)",
+    )
+    parser.add_argument(
+        "--public-url",
+        metavar="URL",
+        help="address of the server in front, such as https://lab.example/sam/: its name and pages "
+        "are accepted, and it is printed",
+    )
+    parser.add_argument(
+        "--label-studio",
+        metavar="URL",
+        help="be the backend of this Label Studio server; images are fetched from it only",
+    )
+    parser.set_defaults(run=run)
+
+
+def add_page_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what each server of a page has: models, port, token, memory."""
+    parser.add_argument(
         "--model",
         action="append",
         metavar="MODEL",
@@ -39,12 +71,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "served, and the first is the default of those who name none",
     )
     common.add_load_arguments(parser)
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help="address to listen on (default: 127.0.0.1, this machine alone; 0.0.0.0 is all)",
-    )
+    parser.set_defaults(host=_HOST, public_url=None, label_studio=None)
     parser.add_argument(
         "--port",
         type=_port,
@@ -59,24 +86,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="instead of a random one: at least 16 letters, digits, - or _",
     )
     parser.add_argument(
-        "--public-url",
-        metavar="URL",
-        help="address of the server in front, such as https://lab.example/sam/: its name and pages "
-        "are accepted, and it is printed",
-    )
-    parser.add_argument(
-        "--label-studio",
-        metavar="URL",
-        help="be the backend of this Label Studio server; images are fetched from it only",
-    )
-    parser.add_argument(
         "--cache",
         type=common.positive,
         default=1024,
         metavar="MB",
         help="memory for encoded images (default: 1024)",
     )
-    parser.set_defaults(run=run)
 
 
 def _port(text: str) -> int:
@@ -97,12 +112,13 @@ def run(args: argparse.Namespace) -> None:
     optional("serve", "starlette", "starlette")
     optional("serve", "uvicorn", "uvicorn")
     optional("serve", "websockets", "websockets")
-    from sam_rlx.apps.serve import app, engine, guard, label_studio, server, stopping
+    from sam_rlx.apps.serve import app, engine, guard, label_studio, local_files, server, stopping
 
     if args.label_studio is not None:
         label_studio.check_address(args.label_studio)
     if args.public_url is not None:
         label_studio.check_address(args.public_url, "--public-url")
+    shown = [local_files.local_files_of(Path(path)) for path in args.images]
     listener = server.listen(args.host, args.port)
     with listener:
         models = _load(args)
@@ -111,12 +127,14 @@ def run(args: argparse.Namespace) -> None:
         hosts = guard.allowed_hosts(args.host)
         stop = stopping.Stop()
         application = app.create_app(
-            engine_, token, hosts, args.label_studio, stop, args.public_url
+            engine_, token, hosts, args.label_studio, stop, args.public_url, shown
         )
         port = listener.getsockname()[1]
 
         def ready() -> None:
             base = (args.public_url or f"http://{_shown_host(args.host)}:{port}").rstrip("/")
+            for local in shown:
+                common.tell(f"{local.path.name}: {base}/{token}/p/{local.identity}")
             common.tell(f"page:   {base}/?token={token}")
             if args.label_studio is not None:
                 common.tell(f"Label Studio's backend URL: {base}/{token}")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib import resources
 from typing import Any, TypeAlias
@@ -20,6 +20,7 @@ from sam_rlx.apps.serve.engine import Engine
 from sam_rlx.apps.serve.guard import IS_BELOW, Guard
 from sam_rlx.apps.serve.label_studio import Backend
 from sam_rlx.apps.serve.limits import Budget, BusyError, Limits, check_values
+from sam_rlx.apps.serve.local_files import LocalFiles
 from sam_rlx.apps.serve.stopping import Stop, StoppedError
 from sam_rlx.apps.serve.tabs import Tab
 from sam_rlx.apps.serve.threads import Threads
@@ -62,8 +63,16 @@ Failed: TypeAlias = Callable[[int, str], Response]
 class _Sessions:
     """The tabs that are open."""
 
-    def __init__(self, engine: Engine, threads: Threads, budget: Budget, stop: Stop) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        threads: Threads,
+        budget: Budget,
+        stop: Stop,
+        local: Mapping[str, LocalFiles],
+    ) -> None:
         self._engine = engine
+        self._local = local
         self._threads = threads
         self._budget = budget
         self._stop = stop
@@ -76,7 +85,9 @@ class _Sessions:
             return
         self._open += 1
         try:
-            await Tab(socket, self._engine, self._threads, self._budget, self._stop).run()
+            await Tab(
+                socket, self._engine, self._threads, self._budget, self._stop, self._local
+            ).run()
         finally:
             self._open -= 1
 
@@ -208,6 +219,7 @@ def create_app(
     label_studio: str | None = None,
     stop: Stop | None = None,
     public: str | None = None,
+    local: Sequence[LocalFiles] = (),
 ) -> Guard:
     """Return the ASGI application. Its limits are those of the engine.
 
@@ -222,8 +234,11 @@ def create_app(
         Ends all work when it is set.
     public : str, optional
         Address by which a server in front is called.
+    local : sequence of LocalFiles
+        What the page shows where it lies.
     """
     stop, threads, budget = stop or Stop(), Threads(), Budget(engine.limits.held_bytes)
+    sessions = _Sessions(engine, threads, budget, stop, {one.identity: one for one in local})
 
     def posted(path: str, answer: Answer, failed: Failed = _error) -> Route:
         handler = _Posted(answer, failed, engine.limits, threads, stop)
@@ -241,7 +256,7 @@ def create_app(
         ),
         posted("/v1/predict", lambda body: anylabeling.predict(engine, body), _told_to_anylabeling),
         Route("/v1/video/{rest:path}", _no_video, methods=["GET", "POST", "DELETE", "PUT"]),
-        WebSocketRoute("/session", _Sessions(engine, threads, budget, stop).serve),
+        WebSocketRoute("/session", sessions.serve),
     ]
     if label_studio is not None:
         backend = Backend(engine, label_studio)

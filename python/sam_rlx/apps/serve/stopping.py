@@ -5,7 +5,7 @@ A `Stop` belongs to a thread while a block runs. The core asks `poll` between it
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Optional
 
@@ -48,6 +48,27 @@ class Stop:
             yield
         finally:
             _OF_THREAD.stop = before
+
+
+class GivingWay(Stop):
+    """Ends work that goes on only while nothing else is wanted.
+
+    Parameters
+    ----------
+    whole : Stop
+        What it is a part of.
+    wanted : callable
+        Tells whether something else is.
+    """
+
+    def __init__(self, whole: Stop, wanted: Callable[[], bool]) -> None:
+        super().__init__(whole)
+        self._wanted = wanted
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the work should end."""
+        return super().is_set or self._wanted()
 
 
 def poll() -> None:

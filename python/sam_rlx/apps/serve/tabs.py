@@ -6,7 +6,8 @@ session a tab sends
 
 - ``{type: "open", model, names, project}`` with the files of images, which are added to a project;
   without one they begin a new one;
-- ``{type: "resume", model, project, item}``: shows a project again;
+- ``{type: "resume", model, project, item}``: shows a project again, or one that lies beside the
+  files which the command line named;
 - ``{type: "remove", project}``: removes a project that no tab shows, with its images;
 
 and gets ``{type: "welcome", models, max_bytes, projects}`` first, ``{type: "opened", count,
@@ -42,7 +43,8 @@ from sam_rlx.apps.serve.engine import Encoded, Engine
 from sam_rlx.apps.serve.images import check_size, read_upright
 from sam_rlx.apps.serve.kept import KeptFiles
 from sam_rlx.apps.serve.limits import Budget, BusyError, Share, check_values
-from sam_rlx.apps.serve.stopping import Stop
+from sam_rlx.apps.serve.local_files import LocalFiles
+from sam_rlx.apps.serve.stopping import GivingWay, Stop
 from sam_rlx.apps.serve.threads import Threads
 from sam_rlx.errors import InvalidArgumentError, MediaWarning, SamRlxError
 
@@ -202,12 +204,21 @@ class Tab:
         What this and all other clients may hold.
     stop : Stop
         Ends the work of all.
+    local : mapping
+        What is shown where it lies, by id.
     """
 
     def __init__(
-        self, socket: WebSocket, engine: Engine, threads: Threads, budget: Budget, stop: Stop
+        self,
+        socket: WebSocket,
+        engine: Engine,
+        threads: Threads,
+        budget: Budget,
+        stop: Stop,
+        local: Mapping[str, LocalFiles],
     ) -> None:
         self._socket = socket
+        self._local = local
         self._engine = engine
         self._limits = engine.limits
         self._threads = threads
@@ -230,7 +241,7 @@ class Tab:
             "type": "welcome",
             "models": list(self._engine.models),
             "max_bytes": most,
-            "projects": kept.listed(),
+            "projects": self._projects(),
             "about": {"name": "", "kept": "", "where": "", "model": "", "keys": keys_of(_ROWS)},
         }
         self._put(packed(welcome, []))
@@ -302,8 +313,9 @@ class Tab:
                 name = self._model(head)
                 await self._threads.run(lambda: self._resume(name, head))
             elif head.get("type") == "remove":
+                self._not_local("remove", head.get("project"))
                 kept.remove(head.get("project"))
-                self._put(packed({"type": "projects", "projects": kept.listed()}, []))
+                self._put(packed({"type": "projects", "projects": self._projects()}, []))
             elif self._session is None:
                 raise InvalidArgumentError("message: expected an open image before, found none")
             elif head.get("type") in ("ready", "load"):  # which may compress an image
@@ -323,6 +335,18 @@ class Tab:
         for buffer in buffers:
             check_values(str(head.get("name"))[:100], bytes(buffer), self._limits.document_values)
         session.receive(head, buffers)
+
+    def _projects(self) -> list[dict[str, Any]]:
+        """Return what the first page lists."""
+        return [*(one.listed() for one in self._local.values()), *kept.listed()]
+
+    def _not_local(self, what: str, identity: Any) -> None:
+        """Refuse what is for the page's own projects alone."""
+        if isinstance(identity, str) and identity in self._local:
+            raise InvalidArgumentError(
+                f"{what}: expected a project of the page, found that of "
+                f"{self._local[identity].path.name}, whose files lie elsewhere on this machine"
+            )
 
     @property
     def _address(self) -> str:
@@ -346,6 +370,7 @@ class Tab:
     def _open(
         self, name: str, given: Any, names: Sequence[str], buffers: Sequence[memoryview]
     ) -> None:
+        self._not_local("open", given)
         identity = kept.new_id() if given is None else given
         project = kept.open_kept(identity, self._address, new=given is None)
         files = KeptFiles(identity, self._note)
@@ -375,9 +400,16 @@ class Tab:
         """Show a project again."""
         identity = str(head.get("project"))
         item = fields.text({"item": head.get("item", "")}, "item")
-        project = kept.open_kept(identity, self._address)
+        local = self._local.get(identity)
+        if local is None:
+            project = kept.open_kept(identity, self._address)
+        else:
+            project = local.open(self._address)
         try:
-            self._show(name, identity, project, KeptFiles(identity, self._note), item)
+            if local is not None:
+                self._show_local(name, local, project, item)
+            else:
+                self._show(name, identity, project, KeptFiles(identity, self._note), item)
         except BaseException:
             project.close_unused()
             raise
@@ -392,36 +424,52 @@ class Tab:
         if item is None and clips and not images:
             item = clips[0]
         if item is not None and item.kind == "clip":
-            self._show_clip(name, identity, project, files, item)
+            self._show_clip(name, identity, project, files.frames(item.key), item)
             return
+        uploads = Uploads(project, files, self._engine, self._budget, self._note)
+        if not len(uploads):
+            raise InvalidArgumentError("project: expected images, found none in it")
+        self._show_images(name, identity, project, uploads, first)
+
+    def _show_local(self, name: str, local: LocalFiles, project: OpenProject, first: str) -> None:
+        """Show what the command line named: what the address says, or what is not done yet."""
+        if local.kind == "clip":
+            self._show_clip(name, local.identity, project, local.path, None)
+            return
+        begun = (one.key for one in project.history.project.items if one.state == "begun")
+        sources = ImageSource(local.path)
+        self._show_images(name, local.identity, project, sources, first or next(begun, ""))
+
+    def _show_images(
+        self, name: str, identity: str, project: OpenProject, sources: ImageSource, first: str
+    ) -> None:
+        """Show images of a project in this tab, instead of what it showed."""
         with self._stop.ends_work():
-            uploads = Uploads(project, files, self._engine, self._budget, self._note)
-            if not len(uploads):
-                raise InvalidArgumentError("project: expected images, found none in it")
             try:
                 session = ImageSession(
                     self._engine.models[name],
-                    uploads,
+                    sources,
                     project=project,
                     send=self._send,
                     num_threads=self._engine.num_threads,
                     encode=partial(self._encode, name),
                     during=self._stop.ends_work,
+                    ahead=partial(self._encode_ahead, name),
                     first=first,
                 )
             except BaseException:
-                uploads.close()
+                sources.close()
                 raise
-        self._put_session(identity, project, session, len(uploads))
+        self._put_session(identity, project, session, len(sources))
 
     def _show_clip(
-        self, name: str, identity: str, project: OpenProject, files: KeptFiles, item: Item
+        self, name: str, identity: str, project: OpenProject, frames: Any, item: Item | None
     ) -> None:
         """Show a clip of a project in this tab, instead of what it showed."""
         with self._stop.ends_work():
             session = VideoSession(
                 tracker(self._engine, name),
-                files.frames(item.key),
+                frames,
                 project=project,
                 send=self._send,
                 num_threads=self._engine.num_threads,
@@ -461,6 +509,20 @@ class Tab:
 
         found: Encoded = self._engine.encode(name, image, waiting, texts)
         return found.arrays
+
+    def _encode_ahead(
+        self, name: str, image: NDArray[np.uint8], wanted: Callable[[], bool]
+    ) -> bool:
+        """Encode into the cache while neither the session nor another client wants anything."""
+        queue = self._engine.queue
+        if len(queue):
+            return True
+        try:
+            with GivingWay(self._stop, lambda: wanted() or len(queue) > 1).ends_work():
+                self._engine.encode(name, image)
+        except (SamRlxError, MemoryError):
+            return not wanted()
+        return True
 
     def _note(self, text: str) -> None:
         self._send({"type": "note", "text": text, "to": "page"}, [])
