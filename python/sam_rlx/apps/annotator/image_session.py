@@ -55,7 +55,7 @@ from sam_rlx.apps.annotator.session import (
     still,
 )
 from sam_rlx.apps.annotator.sources import ImageSource, encoded, shrunk
-from sam_rlx.apps.annotator.tiles import TILE, Pyramid, masks_in
+from sam_rlx.apps.annotator.tiles import TILE, Pyramid, level_of, masks_in
 from sam_rlx.apps.annotator.values import (
     BoxPrompt,
     Color,
@@ -286,8 +286,9 @@ class ImageSession(ExportGestures):
                 self._send_layer(None, None)
 
     def _send_image(self, view: str | None, answer: Answer) -> None:
+        level = level_of(self.hw)
         if self._shown is None or self._shown[0] != self.key:
-            self._shown = (self.key, encoded(self.image))
+            self._shown = (self.key, encoded(self._pyramid_now().level(level)))
         height, width = self.hw
         small = preview_hw(self.hw)
         grid = (-(-height // self._step), -(-width // self._step))
@@ -303,10 +304,17 @@ class ImageSession(ExportGestures):
             "preview": [small[1], small[0]],
             "grid": [grid[1], grid[0]],
             "step": self._step,
+            "level": level,
             "texts": self.model.supports_text,
             "answer": answer,
         }
         self.send(head, [self._shown[1]], view)
+
+    def _pyramid_now(self) -> Pyramid:
+        """Return the current image with its halves."""
+        if self._pyramid is None or self._pyramid.image is not self.image:
+            self._pyramid = Pyramid(self.image)
+        return self._pyramid
 
     @property
     def _step(self) -> int:
@@ -669,10 +677,9 @@ class ImageSession(ExportGestures):
     ) -> None:
         """Send a view tiles of the image, and the masks in a box, at a level."""
         view, answer = self._asks
-        if self._pyramid is None or self._pyramid.image is not self.image:
-            self._pyramid = Pyramid(self.image)
-        wanted = [[c, r] for c, r in tiles if self._pyramid.has(level, c, r)]
-        images = [self._pyramid.tile(level, column, row) for column, row in wanted]
+        pyramid = self._pyramid_now()
+        wanted = [[c, r] for c, r in tiles if pyramid.has(level, c, r)]
+        images = [pyramid.tile(level, column, row) for column, row in wanted]
         height, width = self.hw
         x0, y0 = max(int(box[0]), 0), max(int(box[1]), 0)
         seen = (x0, y0, min(int(np.ceil(box[2])), width), min(int(np.ceil(box[3])), height))

@@ -10,6 +10,7 @@ import { Panel } from "./panel.js";
 import { Stage, Zoom } from "./stage.js";
 import { START, currentOf, fineMasks, isClip, isEvent, objectOf, reduce, seenBox } from "./state.js";
 import { Strip } from "./timeline.js";
+import { missingTiles, withTiles } from "./tiles.js";
 import { Tools } from "./tools.js";
 import { SocketModel, Wire } from "./wire.js";
 import { WORDS } from "./words.js";
@@ -115,6 +116,7 @@ export class Front {
       this.state = { ...this.state, pending: drawn.filter(here) };
     for (const part of this.parts) part.draw(this.state);
     this.askFine();
+    this.askTiles();
     const hovered = this.state.hover?.seq;
     if (!hovered || hovered === this.painted?.seq) return;
     this.painted = { seq: hovered, at: now() };
@@ -142,7 +144,7 @@ export class Front {
       scale, left, top, ratio: state.stage.ratio, tool: state.tool, saved: !state.unsaved, n: state.n,
       objects: state.objects.map((one) => ({ ...one, points: one.points.length, marks: one.points })),
       current: state.current, view: wire.id,
-      drawn: !!shown, busy: !shown || wire.busy || !!state.status.text || state.running,
+      drawn: !!shown, tiles: state.tiles.size, sharp: !missingTiles(state), busy: !shown || wire.busy || !!state.status.text || state.running,
       hover: state.hover && state.hover.head.size, pointed: state.pointed, aimed: state.aimed,
       opacity: state.opacity, outline: state.outline, names: state.names, radius: state.radius,
       hidden: [...state.hidden], chosen: [...state.chosen], playing: state.playing,
@@ -202,6 +204,15 @@ export class Front {
       this.dispatch({ type: "decoded", head, bitmap });
     }
     this.host?.shows(head.key, isClip(this.state) ? this.state.frame : null);
+  }
+
+  async on_tiles(head, files) {
+    if (!head.tiles.length) return;
+    this.tiling = true;
+    const parts = files.slice(0, head.tiles.length);
+    const bitmaps = await Promise.all(parts.map((file) => createImageBitmap(new Blob([file]))));
+    this.tiling = false;
+    this.dispatch({ type: "tiled", tiles: withTiles(this.state, head, bitmaps) });
   }
 
   async on_layer(head, [file]) {
@@ -502,6 +513,14 @@ export class Front {
     const [a, b] = [(x1 - x0) / 4, (y1 - y0) / 4];
     if (a > 0 && b > 0)
       this.fineSeq = wire.send("tiles", { level: 0, box: [x0 - a, y0 - b, x1 + a, y1 + b] });
+  }
+
+  // Ask for parts of a large image where one looks nearer than the small image.
+  askTiles() {
+    const { state, wire } = this;
+    if (this.noFine || this.tiling || wire.waiting.has(this.tileSeq) || !state.bitmap || state.link !== "open") return;
+    const missing = missingTiles(state);
+    if (missing) this.tileSeq = wire.send("tiles", { ...missing, box: seenBox(state), masks: false });
   }
 
   // ---- words and boxes
