@@ -93,6 +93,7 @@ export const WORDS = {
   rename: (name) => `${name}: click to choose, double click to rename`,
   renameField: "Name",
   deleteOne: (name) => `Delete ${name}`,
+  doneOf: (done, count) => `${done} of ${count} done`,
   hideOne: (name) => `Hide or show ${name}`,
   of1: (frame, count) => `${frame} / ${count}`,
   trackOn: "Track",
