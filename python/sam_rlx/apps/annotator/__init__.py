@@ -67,7 +67,7 @@ file     name, mime; buffers[0]: the contents
 loaded   objects (how many), absent (names of the file's images that are not open), passed_over
          (how many annotations have no mask)
 error    text
-note     text: what a person should know; about (text, everything), threshold, best
+note     text: what a person should know; about (text, everything, changed), threshold, best
 ======== =========================================================================================
 
 A mask head is ``{id, size [w, h], box [x0, y0, x1, y1]}``: in a grid of `size` over the whole image

@@ -54,7 +54,7 @@ from sam_rlx.apps.annotator.session import (
     numbered,
     still,
 )
-from sam_rlx.apps.annotator.sources import ImageSource, encoded, shrunk
+from sam_rlx.apps.annotator.sources import HELD_ASIDE, ImageSource, encoded, shrunk
 from sam_rlx.apps.annotator.tiles import TILE, Pyramid, level_of, masks_in
 from sam_rlx.apps.annotator.values import (
     BoxPrompt,
@@ -258,7 +258,9 @@ class ImageSession(ExportGestures):
             self._send_layer(view, None)
             self.send(self.status_head(), [], view)
             if self.notes:
-                self.send({"type": "note", "text": "; ".join(self.notes[:5])}, [], view)
+                head = {"type": "note", "text": "; ".join(self.notes[:5])}
+                about = {"about": "changed"} if self.sources.changed else {}
+                self.send({**head, **about}, [], view)
 
     def on_hover(self, head: Mapping[str, Any], view: str, answer: Answer) -> None:
         """Send a view the mask that a click would give, at the size of a preview."""
@@ -665,6 +667,39 @@ class ImageSession(ExportGestures):
                 self._select(self.document.objects[-1].number)
                 with self._lock:
                     self._send_layer(None, None)
+        self.broadcast(self._asks[1])
+
+    @gesture("keep objects of images whose content has changed")
+    def do_keep_changed(self, on: Flag = True) -> None:
+        """Give images whose files have changed the objects that they had, or hold these aside.
+
+        Objects of an image of another size are held aside in any case.
+        """
+        found: dict[str, tuple[Object, ...]] = {}
+        aside: list[str] = []
+        for before, index in self.sources.changed if on else ():
+            objects = self.project.document(before).objects
+            hw = self.sources.read(index).shape[:2]
+            if all(one.packed.hw == hw for one in objects):
+                found[self.sources.key(index, self.project)] = objects
+            else:
+                aside.append(self.sources.name(index))
+
+        def change(project: Project) -> tuple[Project, dict[str, Document]]:
+            documents = {key: self.project.document(key) for key in found}
+            return project, {
+                key: one.with_objects(*self.numbered_in(project, one, found[key]))
+                for key, one in documents.items()
+            }
+
+        if found:
+            title = "keep objects of changed images"
+            self.project.edit_all(change, self._doing, title, by_view(*self._asks))
+        self.sources.changed = ()
+        self.notes = [one for one in self.notes if not one.endswith(HELD_ASIDE)]
+        self.notes += [f"{name} has another size than before: {HELD_ASIDE}" for name in aside]
+        if aside:
+            self.send({"type": "note", "text": "; ".join(self.notes[-len(aside) :][:5])}, [], None)
         self.broadcast(self._asks[1])
 
     @gesture("parts of the image and its masks, as they are seen", edits=False, later=True)

@@ -244,8 +244,14 @@ export class Front {
     this.dispatch({ type: "told", text: WORDS.loaded(objects, absent, rest) });
   }
 
-  // What was not found may be found with a lower threshold.
+  // What can be done about what a note says: what was not found may be found with a lower threshold;
+  // objects of images whose content has changed may be kept.
   on_note({ text, about, best, threshold }) {
+    if (about === "changed") {
+      const actions = [[WORDS.keepChanged, true], [WORDS.holdChanged, false]]
+        .map(([title, on]) => ({ title, act: () => this.send("keep_changed", { on }) }));
+      return this.dispatch({ type: "told", text, actions });
+    }
     const lower = Math.floor(20 * best) / 20;
     if (about !== "text" || !(lower > 0 && lower < threshold)) return;
     const act = () => { this.choose({ threshold: lower }); this.find(); };
@@ -363,6 +369,7 @@ export class Front {
     next_check() { this.goCheck(); },
     gone() { if (currentOf(this.state)) this.send("gone", this.where()); },
     right() { if (currentOf(this.state)) this.send("right", this.where()); },
+    remove_masks() { if (currentOf(this.state)) this.send("remove_masks", this.where()); },
     split_track() { if (currentOf(this.state)) this.send("split_track", this.where()); },
     next_object() { this.step(1); },
     previous_object() { this.step(-1); },
@@ -551,8 +558,9 @@ export class Front {
     this.write(place || seen, one.name, (name) => this.send("rename", { object: number, name }));
   }
 
-  // Let a person write in a place; `act` gets another text, `end` is called in any case.
-  write(place, before, act, end = () => {}) {
+  // Let a person write in a place; `act` gets another text, also none if it may be `empty`; `end` is
+  // called in any case.
+  write(place, before, act, end = () => {}, empty = false) {
     if (!place || place.querySelector("input")) return;
     const field = make("input.rename", { type: "text", value: before, before,
       ariaLabel: WORDS.renameField, maxLength: 200 });
@@ -561,7 +569,7 @@ export class Front {
       place.textContent = before;
       end();
       const words = field.value.trim();
-      if (words && words !== before) act(words);
+      if ((words || empty) && words !== before) act(words);
       this.dispatch({ type: "chosen", values: {} });
     };
     field.give = () => { field.value = before; field.blur(); this.focus(); };
