@@ -569,6 +569,13 @@ class SegmentWidget(_Widget):
         key = None if index is None else self._session.key_at(as_integer("index", index, 0))
         self._session.call("repeat_from", key=key)
 
+    def keep_changed(self, on: bool = True) -> None:
+        """Give images whose files have changed the objects that they had, if the size is the same.
+
+        With `on` False they are held aside: the project has them still.
+        """
+        self._session.call("keep_changed", on=on)
+
     def show(self, index: int) -> None:
         """Go to another image, from 0. What was done on this one stays."""
         self._session.call("image", index=index)

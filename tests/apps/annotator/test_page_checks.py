@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import combinations
@@ -269,7 +271,77 @@ def test_sentences(chrome: Any, files: list[Path]) -> None:
 # ------------------------------------------------------------------ zoom
 
 
-def test_zoom_is_true(view: View, tmp_path: Path) -> None:
+# Rows and columns of the image below: fine parts, around a corner of four tiles.
+FINE_ROWS, FINE_COLUMNS = slice(896, 1152), slice(1408, 1664)
+
+
+def fine_image(hw: tuple[int, int]) -> np.ndarray:
+    """Return dark and bright pixels (H, W): combs, single pixels, and chance."""
+    bright = np.zeros(hw, bool)
+    bright[:, 200:1200:2] = True  # columns
+    bright[200:800:2, 1200:2200] = True  # rows
+    bright[1000:2000:7, 1700:3000:7] = True
+    random = np.random.default_rng(5)
+    bright[FINE_ROWS, FINE_COLUMNS] = random.random((256, 256)) < 0.5
+    return bright
+
+
+@pytest.mark.parametrize(("height", "width"), quick([(1824, 2736), (3648, 5472)], 0))
+def test_zoom_is_true(view: View, tmp_path: Path, height: int, width: int) -> None:
+    """At 8 times and at 1:1 each pixel of a large image is seen, and has sharp sides."""
+    hw = height, width
+    bright = fine_image(hw)
+    Image.fromarray(np.where(bright, 215, 40).astype(np.uint8)).save(tmp_path / "fine.png")
+    view.open(tmp_path / "fine.png")
+
+    def seen(low: float, high: float) -> list[np.ndarray]:
+        """Return which pixels of the image are seen, and how bright places in each of them are."""
+        wait_for(lambda: (view.peek() or {})["sharp"], "all tiles")
+        now = view.idle()
+        shown = view.page.evaluate(
+            "document.querySelector('canvas.srx-view').toDataURL().split(',')[1]"
+        )
+        pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(shown))).convert("L"))
+        ratio, places = now["ratio"], []
+        for name, size, side in (("top", 0, hw[0]), ("left", 1, hw[1])):
+            begin = np.floor(now[name] * ratio + 0.5)
+            scale = now["scale"] * ratio
+            first = max(int(np.ceil(-begin / scale)), 0)
+            last = min(int((pixels.shape[size] - begin) / scale), side)
+            places.append((np.arange(first, last), begin, scale))
+        (rows, y, scale), (columns, x, _) = places
+        found: list[np.ndarray] = [bright[np.ix_(rows, columns)]]
+        for part in (low, 0.5, high):
+            v, u = (np.floor(b + (at + part) * scale) for b, at in ((y, rows), (x, columns)))
+            found.append(pixels[np.ix_(v.astype(int), u.astype(int))])
+        return found
+
+    for x, y in ((1536, 1024), (hw[1] - 60, 1100), (1200, 500)):
+        view.key("0")
+        view.canvas.move(x, y)
+        while view.idle()["scale"] < 8:
+            view.page.mouse.wheel(0, -400)
+            view.page.wait_for_timeout(30)
+        view.page.mouse.move(3, 3)
+        expected, *places = seen(0.2, 0.8)
+        assert expected.size > 4000
+        for place in places:  # sides of the square are as bright as its middle
+            assert ((place > 128) == expected).all()
+            assert np.abs(place.astype(int) - places[1]).max() == 0
+        view.key("z")
+        assert view.idle()["scale"] == pytest.approx(1)
+        expected, _, middle, _ = seen(0.5, 0.5)
+        assert expected.size > 300_000
+        assert ((middle > 128) == expected).all()
+    view.key("0")
+    now = view.idle()
+    wait_for(lambda: (view.peek() or {})["sharp"], "all tiles")
+    comb = [view.canvas.pixel(x, 500)[0] for x in range(400, 1000, 3)]
+    assert np.abs(np.array(comb) - 127).max() < 25, now["scale"]  # a fine comb is gray, far away
+    assert now["tiles"] <= 64
+
+
+def test_zoom_is_true_of_masks(view: View, tmp_path: Path) -> None:
     """Seen large, a comb of columns on a large image has each of its columns, and no other."""
     height, width = 2400, 3600
     Image.fromarray(np.full((height, width, 3), 128, np.uint8)).save(tmp_path / "gray.png")

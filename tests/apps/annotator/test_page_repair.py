@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 import sam_rlx
 from numpy.typing import NDArray
+from PIL import Image
 from sam_rlx import io
+from sam_rlx.apps.annotator.lock import ProjectLock
+from sam_rlx.apps.annotator.store import FOLDER_PROJECT
+from sam_rlx.apps.serve import kept
 from scipy import ndimage
 from support.cases import quick
 from support.interactive import serving
@@ -263,3 +267,85 @@ def test_locked_and_hidden_objects(view: View) -> None:
     view.key("Enter")
     now = view.click(DISCS[0][0] + 20, DISCS[0][1])
     assert len(now["objects"]) == 1 or now["current"] != 1
+
+
+def test_notes(view: View) -> None:
+    """A note is written, read, and taken away."""
+    view.click(*DISCS[0])
+    place = view.page.locator(".srx-note")
+
+    def write(words: str) -> list[str]:
+        place.click()
+        place.locator("input").fill(words)
+        after(view, lambda: view.page.keyboard.press("Enter"))
+        return [one["note"] for one in view.idle()["objects"]]
+
+    assert place.inner_text() == "Add a note"
+    assert write("a cut edge") == ["a cut edge"]
+    assert place.inner_text() == "a cut edge"
+    assert write("") == [""]
+    assert place.inner_text() == "Add a note"
+
+
+def test_the_start_page_says_how_far_projects_are(chrome: Any, address: str, image: Path) -> None:
+    first = View(chrome, address)
+    first.open(image, discs(image.with_name("third.png"), 3))
+    first.click(*DISCS[0])
+    first.key("Enter")
+    after(first, lambda: first.page.locator(".srx-done").click())
+    first.close()
+    second = View(chrome, address)
+    line = second.page.locator(".srx-known small").first.inner_text()
+    second.close()
+    assert line.startswith("1 of 2 done · ")
+
+
+def test_a_project_that_another_process_has_is_taken_over(chrome: Any, image: Path) -> None:
+    with serving("--threads", "1") as address:
+        first = View(chrome, address)
+        first.open(image)
+        first.click(*DISCS[0])
+        project = first.page.url.partition("/p/")[2][:16]
+        first.close()
+    lock = ProjectLock(kept.folder_of(project) / FOLDER_PROJECT)
+    assert lock.acquire() is None
+    with serving("--threads", "1") as address:
+        second = View(chrome, address)
+        second.page.locator(".srx-known a").click()
+        second.idle(lambda now: len(now["objects"]) == 1)
+        assert second.page.locator("span.srx-saved").inner_text() == "Read only"
+        second.page.get_by_text("Take over", exact=True).click()
+        wait_for(
+            lambda: second.page.locator("span.srx-saved").inner_text() != "Read only", "an answer"
+        )
+        second.click(*DISCS[1])
+        assert second.idle()["saved"]
+        second.close()
+    lock.release()
+
+
+def test_changed_images_are_asked_for_once(view: View) -> None:
+    """The sentence has an answer as a button, which is sent."""
+    head = '{ type: "note", text: "a.png has other content than before", about: "changed" }'
+    for words in ("Keep them", "Hold them aside"):
+        view.page.evaluate(f"document.querySelector('.srx').front.hear({head}, [], null)")
+        view.page.get_by_text(words, exact=True).click()
+        now = view.idle()
+        assert not now["error"]
+        assert view.said() == ""
+
+
+def test_a_mask_of_a_clip_is_taken_away(chrome: Any, address: str, image: Path) -> None:
+    clip = image.with_name("clip.gif")
+    with Image.open(image) as one:
+        frames = [one.copy(), one.transpose(Image.Transpose.FLIP_LEFT_RIGHT)]
+    frames[0].save(clip, save_all=True, append_images=frames[1:], duration=100)
+    view = View(chrome, address)
+    view.open(clip)
+    view.click(*DISCS[0])
+    view.idle(lambda now: now["shown"] == 1)
+    view.page.locator(".srx-context").get_by_text("No mask", exact=True).click()
+    view.idle(lambda now: now["shown"] == 0)
+    view.key("Control+z")
+    view.idle(lambda now: now["shown"] == 1)
+    view.close()

@@ -188,6 +188,47 @@ def test_images_that_move_or_change(show: Show, folder: Path) -> None:
     assert [one.name for one in session.document.objects] == ["disc 1"]
 
 
+def test_objects_of_changed_images_are_kept_if_wanted(show: Show, folder: Path) -> None:
+    session = show(folder)
+    for index in range(3):
+        session.call("image", index=index)
+        session.call("click", x=20 + 5 * index, y=25)
+        session.call("rename", object=1, name=f"disc {index}")
+    ended(session)
+    Image.fromarray(disc(5)).save(folder / "0.png")
+    Image.fromarray(disc(6)).save(folder / "1.png")
+    Image.fromarray(disc(7)[:40]).save(folder / "2.png")  # of another size
+    view = View()
+    session = show(folder, send=view.send)
+    session.receive({"type": "ready", "view": "v", "seq": 1})
+    note = view.wait("note")[0]
+    assert note["about"] == "changed"
+    assert session.document.objects == ()
+    session.call("keep_changed")
+    names = []
+    for index in range(3):
+        session.call("image", index=index)
+        names.append([one.name for one in session.document.objects])
+    assert names == [["disc 0"], ["disc 1"], []]
+    assert [one for one in session.notes if "aside" in one] == [
+        "2.png has another size than before: its objects are held aside"
+    ]
+    session.call("image", index=0)
+    session.call("undo")
+    assert session.document.objects == ()
+    session.call("redo")
+    assert [one.name for one in session.document.objects] == ["disc 0"]
+    ended(session)
+    Image.fromarray(disc(3)).save(folder / "0.png")
+    session = show(folder)
+    session.call("keep_changed", on=False)
+    assert session.document.objects == ()
+    assert not any("aside" in one for one in session.notes)
+    before = session.project.history.n
+    session.call("keep_changed")  # it was answered
+    assert session.project.history.n == before
+
+
 def test_broken_images_are_stepped_over(show: Show, folder: Path) -> None:
     good = (folder / "1.png").read_bytes()
     (folder / "1.png").write_bytes(good[:-200])

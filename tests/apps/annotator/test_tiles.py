@@ -11,7 +11,7 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx.apps.annotator.image_session import ImageSession
-from sam_rlx.apps.annotator.tiles import TILE, Pyramid, masks_in
+from sam_rlx.apps.annotator.tiles import TILE, WHOLE, Pyramid, level_of, masks_in
 from sam_rlx.apps.annotator.values import Mask, Object, PackedMask
 
 HW = (1100, 1301)
@@ -109,6 +109,19 @@ def test_a_view_asks_for_what_it_sees(pixels: np.ndarray) -> None:
     session.receive({"type": "thumbnail", "view": "a", "seq": 3, "index": 0})
     small = Image.open(io.BytesIO(view.answer("thumbnail", 3)[1][0]))
     assert max(small.size) == 160
+    session.close()
+
+
+def test_a_large_image_is_sent_small() -> None:
+    for longest, level in ((1, 0), (WHOLE, 0), (WHOLE + 1, 1), (2 * WHOLE, 1), (5472, 2)):
+        assert level_of((1, longest)) == level_of((longest, 1)) == level
+    view = View()
+    image = np.zeros((300, WHOLE + 3, 3), np.uint8)
+    session = ImageSession(sam_rlx.load_model("sam-nano"), image, send=view.send)
+    session.receive({"type": "ready", "view": "a", "seq": 1})
+    head, buffers = view.answer("image", 1)
+    assert (head["level"], head["width"], head["height"]) == (1, WHOLE + 3, 300)
+    assert Image.open(io.BytesIO(buffers[0])).size == (WHOLE // 2 + 2, 150)
     session.close()
 
 

@@ -91,6 +91,9 @@ def test_the_queue_only_grows(client: TestClient, png: bytes) -> None:
         assert again["count"] == 4
         listed = kept.listed()
         assert [(one["id"], one["images"]) for one in listed] == [(opened["project"], 4)]
+        assert listed[0]["done"] == 0
+        tab.send({"type": "done", "view": "v", "seq": 2, "key": opened["item"]})
+        wait_for(lambda: kept.listed()[0]["done"] == 1, "a line of the log")
         folder = state_folder() / "pages" / opened["project"]
         assert {path.parent for path in folder.rglob("*") if path.is_file()} == {
             folder,

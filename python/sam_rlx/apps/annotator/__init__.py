@@ -39,7 +39,8 @@ To views. `to` is the view that a message is for, or null; others ignore it. An 
 ======== =========================================================================================
 image    kind (image, video), index, count, key, name, width, height, preview [w, h], grid [w, h]
          (of masks), step (pixels of the image for each of the grid), frames (video), texts (bool:
-         the model finds texts); buffers[0]: JPEG or PNG bytes, none for a video
+         the model finds texts), level (at which it is sent; tiles have the lower ones, down to 0);
+         buffers[0]: JPEG or PNG bytes, none for a video
 project  classes [{number, name, color, digit}], whole, items [{index, key, name, kind, state,
          reason, objects}]: all of them if `whole`, else those that have changed
 state    revision, n (of the history), current (index or null), object (its number), class (of new
@@ -66,7 +67,7 @@ file     name, mime; buffers[0]: the contents
 loaded   objects (how many), absent (names of the file's images that are not open), passed_over
          (how many annotations have no mask)
 error    text
-note     text: what a person should know; about (text, everything), threshold, best
+note     text: what a person should know; about (text, everything, changed), threshold, best
 ======== =========================================================================================
 
 A mask head is ``{id, size [w, h], box [x0, y0, x1, y1]}``: in a grid of `size` over the whole image

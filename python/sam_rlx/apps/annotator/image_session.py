@@ -55,8 +55,8 @@ from sam_rlx.apps.annotator.session import (
     numbered,
     still,
 )
-from sam_rlx.apps.annotator.sources import ImageSource, encoded, shrunk
-from sam_rlx.apps.annotator.tiles import TILE, Pyramid, masks_in
+from sam_rlx.apps.annotator.sources import HELD_ASIDE, ImageSource, encoded, shrunk
+from sam_rlx.apps.annotator.tiles import TILE, Pyramid, level_of, masks_in
 from sam_rlx.apps.annotator.values import (
     BoxPrompt,
     Color,
@@ -266,7 +266,9 @@ class ImageSession(ExportGestures):
             self._send_layer(view, None)
             self.send(self.status_head(), [], view)
             if self.notes:
-                self.send({"type": "note", "text": "; ".join(self.notes[:5])}, [], view)
+                head = {"type": "note", "text": "; ".join(self.notes[:5])}
+                about = {"about": "changed"} if self.sources.changed else {}
+                self.send({**head, **about}, [], view)
 
     def on_hover(self, head: Mapping[str, Any], view: str, answer: Answer) -> None:
         """Send a view the mask that a click would give, at the size of a preview."""
@@ -294,8 +296,9 @@ class ImageSession(ExportGestures):
                 self._send_layer(None, None)
 
     def _send_image(self, view: str | None, answer: Answer) -> None:
+        level = level_of(self.hw)
         if self._shown is None or self._shown[0] != self.key:
-            self._shown = (self.key, encoded(self.image))
+            self._shown = (self.key, encoded(self._pyramid_now().level(level)))
         height, width = self.hw
         small = preview_hw(self.hw)
         grid = (-(-height // self._step), -(-width // self._step))
@@ -311,10 +314,17 @@ class ImageSession(ExportGestures):
             "preview": [small[1], small[0]],
             "grid": [grid[1], grid[0]],
             "step": self._step,
+            "level": level,
             "texts": self.model.supports_text,
             "answer": answer,
         }
         self.send(head, [self._shown[1]], view)
+
+    def _pyramid_now(self) -> Pyramid:
+        """Return the current image with its halves."""
+        if self._pyramid is None or self._pyramid.image is not self.image:
+            self._pyramid = Pyramid(self.image)
+        return self._pyramid
 
     @property
     def _step(self) -> int:
@@ -763,6 +773,39 @@ class ImageSession(ExportGestures):
                     self._send_layer(None, None)
         self.broadcast(self._asks[1])
 
+    @gesture("keep objects of images whose content has changed")
+    def do_keep_changed(self, on: Flag = True) -> None:
+        """Give images whose files have changed the objects that they had, or hold these aside.
+
+        Objects of an image of another size are held aside in any case.
+        """
+        found: dict[str, tuple[Object, ...]] = {}
+        aside: list[str] = []
+        for before, index in self.sources.changed if on else ():
+            objects = self.project.document(before).objects
+            hw = self.sources.read(index).shape[:2]
+            if all(one.packed.hw == hw for one in objects):
+                found[self.sources.key(index, self.project)] = objects
+            else:
+                aside.append(self.sources.name(index))
+
+        def change(project: Project) -> tuple[Project, dict[str, Document]]:
+            documents = {key: self.project.document(key) for key in found}
+            return project, {
+                key: one.with_objects(*self.numbered_in(project, one, found[key]))
+                for key, one in documents.items()
+            }
+
+        if found:
+            title = "keep objects of changed images"
+            self.project.edit_all(change, self._doing, title, by_view(*self._asks))
+        self.sources.changed = ()
+        self.notes = [one for one in self.notes if not one.endswith(HELD_ASIDE)]
+        self.notes += [f"{name} has another size than before: {HELD_ASIDE}" for name in aside]
+        if aside:
+            self.send({"type": "note", "text": "; ".join(self.notes[-len(aside) :][:5])}, [], None)
+        self.broadcast(self._asks[1])
+
     @gesture("parts of the image and its masks, as they are seen", edits=False, later=True)
     def do_tiles(
         self,
@@ -773,10 +816,9 @@ class ImageSession(ExportGestures):
     ) -> None:
         """Send a view tiles of the image, and the masks in a box, at a level."""
         view, answer = self._asks
-        if self._pyramid is None or self._pyramid.image is not self.image:
-            self._pyramid = Pyramid(self.image)
-        wanted = [[c, r] for c, r in tiles if self._pyramid.has(level, c, r)]
-        images = [self._pyramid.tile(level, column, row) for column, row in wanted]
+        pyramid = self._pyramid_now()
+        wanted = [[c, r] for c, r in tiles if pyramid.has(level, c, r)]
+        images = [pyramid.tile(level, column, row) for column, row in wanted]
         height, width = self.hw
         x0, y0 = max(int(box[0]), 0), max(int(box[1]), 0)
         seen = (x0, y0, min(int(np.ceil(box[2])), width), min(int(np.ceil(box[3])), height))

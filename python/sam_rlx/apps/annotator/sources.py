@@ -34,6 +34,7 @@ from sam_rlx.apps.annotator.values import Item
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 _SMALL = 1 << 20  # pixels up to which an image is sent without loss
+HELD_ASIDE = "its objects are held aside"
 
 
 class ImageSource:
@@ -53,6 +54,7 @@ class ImageSource:
     """
 
     can_be_ordered = False  # whether the order of a project's items is that of the images
+    changed: Sequence[tuple[str, int]] = ()  # of `meet`
 
     def __init__(self, images: Any) -> None:
         self.folder: Path | None = None
@@ -101,7 +103,8 @@ class ImageSource:
         """Find the images among the items of a project; return what a person should be told.
 
         A file is read for this only if its path, size and time are not those of an item, and its
-        path or its size is.
+        path or its size is. `changed` has the images whose content is another one than that of
+        an item with objects at the same path: the key of that item, and the index.
         """
         known = project.history.project.items
         paths, sizes = {one.path for one in known}, {one.stat[0] for one in known}
@@ -116,12 +119,10 @@ class ImageSource:
         for index, item in zip(some, found.items, strict=True):
             self._keys[index] = item.key
         project.add_items(found.items)
+        aside = [one for one in found.changed if project.document(one.key).objects]
+        self.changed = [(one.key, self._paths.index(one.path)) for one in aside]
         said = [f"{new} is {old}, which was renamed" for old, new in found.renamed]
-        return said + [
-            f"{one.path} has other content than before: its objects are held aside"
-            for one in found.changed
-            if project.document(one.key).objects
-        ]
+        return said + [f"{one.path} has other content than before: {HELD_ASIDE}" for one in aside]
 
     def key(self, index: int, project: OpenProject) -> str:
         """Return the key of an image, which becomes an item of a project."""

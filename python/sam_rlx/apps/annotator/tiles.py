@@ -4,6 +4,7 @@ At level k a pixel stands for 2**k x 2**k pixels of the image: of the image thei
 whether one of them is in it, so that thin parts stay.
 """
 
+import threading
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -14,7 +15,16 @@ from sam_rlx.apps.annotator.sources import encoded
 from sam_rlx.apps.annotator.values import Object, PackedMask
 
 TILE = 512  # pixels of a tile's sides, at its level
+WHOLE = 2048  # pixels of an image's longer side up to which it is sent as a whole
 Box: TypeAlias = tuple[int, int, int, int]
+
+
+def level_of(hw: tuple[int, int]) -> int:
+    """Return the level at which an image is sent as a whole: 0 where its sides are small."""
+    level = 0
+    while max(hw) > WHOLE << level:
+        level += 1
+    return level
 
 
 class Pyramid:
@@ -22,13 +32,15 @@ class Pyramid:
 
     def __init__(self, image: NDArray[np.uint8]) -> None:
         self.image = image
+        self._lock = threading.Lock()  # several threads send
         self._levels = [image]
 
     def level(self, level: int) -> NDArray[np.uint8]:
         """Return the image at a level: (ceil(H / 2**level), ceil(W / 2**level), 3)."""
-        while len(self._levels) <= level:
-            self._levels.append(_half(self._levels[-1]))
-        return self._levels[level]
+        with self._lock:
+            while len(self._levels) <= level:
+                self._levels.append(_half(self._levels[-1]))
+            return self._levels[level]
 
     def tile(self, level: int, column: int, row: int) -> bytes:
         """Return a tile as the bytes of an image file: PNG of a small image, else JPEG."""

@@ -9,6 +9,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from sam_rlx.apps.annotator.projects import (
     open_project,
     state_folder,
 )
-from sam_rlx.apps.annotator.store import FOLDER_PROJECT
+from sam_rlx.apps.annotator.store import FOLDER_PROJECT, load, log_of
 from sam_rlx.apps.annotator.values import Item, Kind, State
-from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.errors import InvalidArgumentError, SamRlxError
 
 MAX_BYTES = 4_000_000_000  # of all projects
+_MOST_READ = 8_000_000  # bytes of a project whose items are counted
 _ID = re.compile(r"[0-9a-f]{16}")
 _KEY = re.compile(r"[0-9a-f]{16}(?:-[0-9]{1,9})?")
 _FILES = "files"
@@ -75,7 +77,11 @@ def remove(identity: Any) -> None:
 
 
 def listed() -> list[dict[str, Any]]:
-    """Return id, number of images, and time of change of each project, the newest first."""
+    """Return what is known of each project, the newest first.
+
+    Each has its `id`, the number of `images`, how many of these are `done` (None where that cannot
+    be told at once: its files are large or damaged), and the time at which it `changed`.
+    """
     found = []
     folder = kept_folder()
     for path in folder.iterdir() if folder.is_dir() else ():
@@ -84,8 +90,32 @@ def listed() -> list[dict[str, Any]]:
             files = path / _FILES
             count = sum(1 for _ in files.iterdir()) if files.is_dir() else 0
             changed = max(one.stat().st_mtime for one in path.iterdir() if one.is_file())
-            found.append({"id": path.name, "images": count, "changed": changed})
+            found.append(
+                {
+                    "id": path.name,
+                    "images": count,
+                    "done": _done(snapshot),
+                    "changed": changed,
+                }
+            )
     return sorted(found, key=lambda one: -one["changed"])
+
+
+def _done(snapshot: Path) -> int | None:
+    """Return how many items of a project are done."""
+    stats = [one.stat() for one in (snapshot, log_of(snapshot)) if one.is_file()]
+    if sum(one.st_size for one in stats) > _MOST_READ:
+        return None
+    return _done_of(snapshot, tuple((one.st_size, one.st_mtime_ns) for one in stats))
+
+
+@lru_cache(maxsize=256)
+def _done_of(snapshot: Path, _stats: tuple[tuple[int, int], ...]) -> int | None:
+    try:
+        items = load(snapshot).history.project.items
+    except (SamRlxError, OSError):  # opening it says why
+        return None
+    return sum(one.state == "done" for one in items)
 
 
 class KeptFiles:

@@ -24,6 +24,7 @@ ORDER = (
     "dom",
     "masks",
     "state",
+    "tiles",
     "wire",
     "keys",
     "stage",

@@ -138,7 +138,8 @@ export class Bar {
       ["smooth", small("smooth", "smooth", WORDS.smooth)], ["split", small("split", "split", WORDS.split)]];
     this.ofClip = [["gone", small("gone", "hide", WORDS.goneHere)],
       ["split_track", small("split_track", "split", WORDS.splitHere)],
-      ["right", small("right", "check", WORDS.rightHere)]];
+      ["right", small("right", "check", WORDS.rightHere)],
+      ["remove_masks", small("remove_masks", "close", WORDS.noMask)]];
     this.delete = front.button("button.icon", "delete", { icon: "bin" });
     this.keep = front.button("button.main", "commit", { text: WORDS.keep });
     this.keep.append(make("kbd", { textContent: "⏎" }));
@@ -253,11 +254,10 @@ export class Badge {
     if (link === "down") return as(state.page ? WORDS.reconnecting : WORDS.connecting, !!state.page);
     if (state.unheard) return as(WORDS.deaf, true);
     if (state.error) return as(state.error, true, [], true);
-    if (note) return as(note.text, false, note.actions, true);
+    const takeOver = readOnly ? [{ title: WORDS.takeOver, act: () => front.send("take_over") }] : [];
+    if (note) return as(note.text, false, [...note.actions, ...takeOver], true);
     if (unsaved) return as(WORDS.unsaved(unsaved), true);
-    if (readOnly)
-      return as(WORDS.readOnly(readOnly), true,
-        [{ title: WORDS.takeOver, act: () => front.send("take_over") }]);
+    if (readOnly) return as(WORDS.readOnly(readOnly), true, takeOver);
     if (!state.image && !front.host) return as(state.status.text || WORDS.waiting, false);
     return as("", false);
   }

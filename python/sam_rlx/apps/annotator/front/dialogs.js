@@ -232,10 +232,11 @@ export class Empty {
       make("button.icon", {
         type: "button", title: WORDS.remove, ariaLabel: WORDS.remove,
         onclick: () => confirm(WORDS.removeAsk) && host.remove(id),
-      }, icon("bin", true))), (row, { images, changed }) => {
+      }, icon("bin", true))), (row, { images, done, changed }) => {
       const [, title, line] = row.firstChild.children;
       text(title, WORDS.images(images));
-      text(line, new Date(1000 * changed).toLocaleString());
+      const when = new Date(1000 * changed).toLocaleString();
+      text(line, done === null ? when : `${WORDS.doneOf(done, images)} · ${when}`);
     });
   }
 }

@@ -10,6 +10,7 @@ import { Panel } from "./panel.js";
 import { Stage, Zoom } from "./stage.js";
 import { START, currentOf, fineMasks, isClip, isEvent, objectOf, reduce, seenBox } from "./state.js";
 import { Strip } from "./timeline.js";
+import { missingTiles, withTiles } from "./tiles.js";
 import { Tools } from "./tools.js";
 import { SocketModel, Wire } from "./wire.js";
 import { WORDS } from "./words.js";
@@ -115,6 +116,7 @@ export class Front {
       this.state = { ...this.state, pending: drawn.filter(here) };
     for (const part of this.parts) part.draw(this.state);
     this.askFine();
+    this.askTiles();
     const hovered = this.state.hover?.seq;
     if (!hovered || hovered === this.painted?.seq) return;
     this.painted = { seq: hovered, at: now() };
@@ -142,7 +144,7 @@ export class Front {
       scale, left, top, ratio: state.stage.ratio, tool: state.tool, saved: !state.unsaved, n: state.n,
       objects: state.objects.map((one) => ({ ...one, points: one.points.length, marks: one.points })),
       current: state.current, view: wire.id,
-      drawn: !!shown, busy: !shown || wire.busy || !!state.status.text || state.running,
+      drawn: !!shown, tiles: state.tiles.size, sharp: !missingTiles(state), busy: !shown || wire.busy || !!state.status.text || state.running,
       hover: state.hover && state.hover.head.size, pointed: state.pointed, aimed: state.aimed,
       opacity: state.opacity, outline: state.outline, names: state.names, radius: state.radius,
       hidden: [...state.hidden], chosen: [...state.chosen], playing: state.playing,
@@ -204,6 +206,15 @@ export class Front {
     this.host?.shows(head.key, isClip(this.state) ? this.state.frame : null);
   }
 
+  async on_tiles(head, files) {
+    if (!head.tiles.length) return;
+    this.tiling = true;
+    const parts = files.slice(0, head.tiles.length);
+    const bitmaps = await Promise.all(parts.map((file) => createImageBitmap(new Blob([file]))));
+    this.tiling = false;
+    this.dispatch({ type: "tiled", tiles: withTiles(this.state, head, bitmaps) });
+  }
+
   async on_layer(head, [file]) {
     const layer = head.count
       ? { labels: await inflate(file), size: head.size, count: head.count } : null;
@@ -233,8 +244,14 @@ export class Front {
     this.dispatch({ type: "told", text: WORDS.loaded(objects, absent, rest) });
   }
 
-  // What was not found may be found with a lower threshold.
+  // What can be done about what a note says: what was not found may be found with a lower threshold;
+  // objects of images whose content has changed may be kept.
   on_note({ text, about, best, threshold }) {
+    if (about === "changed") {
+      const actions = [[WORDS.keepChanged, true], [WORDS.holdChanged, false]]
+        .map(([title, on]) => ({ title, act: () => this.send("keep_changed", { on }) }));
+      return this.dispatch({ type: "told", text, actions });
+    }
     const lower = Math.floor(20 * best) / 20;
     if (about !== "text" || !(lower > 0 && lower < threshold)) return;
     const act = () => { this.choose({ threshold: lower }); this.find(); };
@@ -352,6 +369,7 @@ export class Front {
     next_check() { this.goCheck(); },
     gone() { if (currentOf(this.state)) this.send("gone", this.where()); },
     right() { if (currentOf(this.state)) this.send("right", this.where()); },
+    remove_masks() { if (currentOf(this.state)) this.send("remove_masks", this.where()); },
     split_track() { if (currentOf(this.state)) this.send("split_track", this.where()); },
     next_object() { this.step(1); },
     previous_object() { this.step(-1); },
@@ -504,6 +522,14 @@ export class Front {
       this.fineSeq = wire.send("tiles", { level: 0, box: [x0 - a, y0 - b, x1 + a, y1 + b] });
   }
 
+  // Ask for parts of a large image where one looks nearer than the small image.
+  askTiles() {
+    const { state, wire } = this;
+    if (this.noFine || this.tiling || wire.waiting.has(this.tileSeq) || !state.bitmap || state.link !== "open") return;
+    const missing = missingTiles(state);
+    if (missing) this.tileSeq = wire.send("tiles", { ...missing, box: seenBox(state), masks: false });
+  }
+
   // ---- words and boxes
 
   boxed(box) {
@@ -532,8 +558,9 @@ export class Front {
     this.write(place || seen, one.name, (name) => this.send("rename", { object: number, name }));
   }
 
-  // Let a person write in a place; `act` gets another text, `end` is called in any case.
-  write(place, before, act, end = () => {}) {
+  // Let a person write in a place; `act` gets another text, also none if it may be `empty`; `end` is
+  // called in any case.
+  write(place, before, act, end = () => {}, empty = false) {
     if (!place || place.querySelector("input")) return;
     const field = make("input.rename", { type: "text", value: before, before,
       ariaLabel: WORDS.renameField, maxLength: 200 });
@@ -542,7 +569,7 @@ export class Front {
       place.textContent = before;
       end();
       const words = field.value.trim();
-      if (words && words !== before) act(words);
+      if ((words || empty) && words !== before) act(words);
       this.dispatch({ type: "chosen", values: {} });
     };
     field.give = () => { field.value = before; field.blur(); this.focus(); };

@@ -1,7 +1,7 @@
 // The lists beside the image: classes, objects, what was found and is not kept, what is to be checked.
 
 import { css, icon, keyed, light, make, show, text } from "./dom.js";
-import { colorOf, isClip } from "./state.js";
+import { colorOf, currentOf, isClip } from "./state.js";
 import { WORDS } from "./words.js";
 
 const hex = (color) => `#${color.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
@@ -79,6 +79,10 @@ export class Panel {
     this.title = make("h2.objects", {}, make("span"));
     this.list = make("div.list.objects.rows", { role: "listbox", ariaLabel: WORDS.objects });
     this.none = make("p.none.objects", { textContent: WORDS.noObjects });
+    this.note = make("div.note.objects", { tabIndex: 0, role: "button", ariaLabel: WORDS.noteField,
+      onclick: () => this.writeNote(), onkeydown: ({ key, target }) => {
+        if (key === "Enter" && target === this.note) this.writeNote();
+      } });
     this.foundTitle = make("h2.objects", {}, make("span", { textContent: WORDS.found }));
     this.foundCount = make("span.n");
     this.found = make("div.list.objects", {}, make("div.row", {}, icon("all", true), this.foundCount,
@@ -98,7 +102,7 @@ export class Panel {
     this.others = make("label.others", {}, make("input", {
       type: "checkbox", onchange: ({ target }) => front.send("others_stay", { on: target.checked }),
     }), WORDS.othersStay);
-    this.element = make("aside.panel", {}, ...this.classes.parts, this.title, this.list, this.none,
+    this.element = make("aside.panel", {}, ...this.classes.parts, this.title, this.list, this.none, this.note,
       this.foundTitle, this.found, this.checkTitle, this.checks, this.others, make("div.foot", {}, make("span", { textContent: WORDS.opacity }), this.opacity,
         this.outline, this.names));
   }
@@ -114,6 +118,9 @@ export class Panel {
     this.others.firstChild.checked = state.othersStay;
     text(this.title.firstChild, isClip(state) ? WORDS.tracks : WORDS.objects);
     show(this.none, !objects.length);
+    const shown = this.front.can("note") && objects.find((one) => one.id === current);
+    show(this.note, shown);
+    if (shown && !this.note.querySelector("input")) text(this.note, WORDS.note(shown.note));
     for (const part of [this.foundTitle, this.found]) show(part, state.layer);
     if (state.layer) text(this.foundCount, WORDS.foundCount(state.layer.count));
     light(this.outline, "on", state.outline);
@@ -143,6 +150,12 @@ export class Panel {
       if (on && !row.wasOn) row.scrollIntoView({ block: "nearest" });
       row.wasOn = on;
     });
+  }
+
+  // What a person says of the current object.
+  writeNote() {
+    const one = currentOf(this.front.state);
+    if (one) this.front.write(this.note, one.note, (words) => this.front.send("note", { text: words, object: one.id }), undefined, true);
   }
 
   drawChecks({ checks, objects, frame }) {

@@ -3,6 +3,7 @@
 import { clamp, css, make, text } from "./dom.js";
 import { labelAt, layerCanvas, newCanvas, outlinePath, painted } from "./masks.js";
 import { colorOf, currentOf, fineMasks, isClip, isInside } from "./state.js";
+import { drawTiles } from "./tiles.js";
 import { WORDS } from "./words.js";
 
 const LINE = 1.5; // CSS pixels of an outline
@@ -67,7 +68,7 @@ export class Stage {
     if (masks) this.compose(state);
     const layer = differs("layer") || (state.layer && differs("pointer"));
     if (layer) this.label(state);
-    const under = view || masks || layer || differs("bitmap", "broken", "fine");
+    const under = view || masks || layer || differs("bitmap", "broken", "fine", "tiles");
     if (under) this.drawUnder(state);
     const over = under || differs("drag", "aimed", "examples", "names", "pending", "tool", "radius") ||
       (["brush", "eraser"].includes(state.tool) && differs("pointer"));
@@ -140,10 +141,10 @@ export class Stage {
 
   // ---- sheets
 
-  // Let a canvas take pixels of the image.
+  // Let a canvas take pixels of the image, which begins with a whole pixel of the screen.
   toImage(context, { zoom: { scale, left, top }, stage: { ratio } }) {
     const step = scale * ratio;
-    context.setTransform(step, 0, 0, step, left * ratio, top * ratio);
+    context.setTransform(step, 0, 0, step, Math.round(left * ratio), Math.round(top * ratio));
     context.imageSmoothingEnabled = step < 2;
   }
 
@@ -168,6 +169,7 @@ export class Stage {
     const { width, height } = image;
     this.toImage(context, state);
     context.drawImage(bitmap, 0, 0, width, height);
+    drawTiles(context, state);
     if (this.layer) context.drawImage(this.layer.canvas, 0, 0, width, height);
     const fine = fineMasks(state);
     if (fine) return this.drawFine(context, state, fine);

@@ -21,6 +21,7 @@ export const START = {
   readOnly: "",
   unsaved: "",
   masks: new Map(), // id of a mask -> {head, bits}
+  tiles: new Map(), // "level/column/row" -> bitmap: parts of a large image
   fine: null, // masks of what is seen at full resolution: {key, n, box, masks}
   layer: null, // {labels, size, count}
   hover: null, // {head, bits, seq}
@@ -171,7 +172,7 @@ const REDUCERS = {
   image(state, { head }) {
     const same = sameImage(state.image, head);
     const next = {
-      image: head, bitmap: same ? state.bitmap : null, hover: null, aimed: null, broken: null,
+      image: head, bitmap: same ? state.bitmap : null, tiles: same ? state.tiles : new Map(), hover: null, aimed: null, broken: null,
       masks: new Map(), frames: new Map(), sending: 0, link: "open",
       ...(same ? {} : { objects: [], current: null, answers: [], layer: null, hidden: new Set(), examples: [],
         example: null, chosen: new Set(), frame: head.kind === "video" ? (head.frame ?? 0) : 0, playing: false }),
@@ -198,7 +199,8 @@ const REDUCERS = {
     for (const item of head.items) items[item.index] = item;
     return { project: { classes: head.classes, items } };
   },
-  tiles: (state, { head, buffers }) => ({
+  // Masks of what is seen; parts of the image come as `tiled`.
+  tiles: (state, { head, buffers }) => (head.tiles.length ? {} : {
     fine: { key: head.key, n: head.n, box: head.box, masks: framed(head.masks, buffers) },
   }),
   hover(state, { head, buffers }) {
@@ -228,6 +230,7 @@ const REDUCERS = {
 
   // ---- what the browser has made of them
   decoded: (state, { head, bitmap }) => (state.image === head ? { bitmap } : {}),
+  tiled: (state, { tiles }) => ({ tiles }),
   layered: (state, { layer }) => ({ layer, hover: null }),
   framed(state, { head, buffers, bitmap }) {
     const frames = new Map(state.frames);
