@@ -83,7 +83,7 @@ def followed() -> Iterator[None]:
 def click() -> None:
     """Click in a widget a second time."""
     image = io.read_image(PACKAGE / "assets" / "coins.jpg")
-    widget = SegmentWidget(sam_rlx.load_model("sam-nano"), image)
+    widget = SegmentWidget(sam_rlx.load_model("sam-nano"), image, project=False)
     widget.click(346, 185)
     with followed():
         widget.click(350, 190)
