@@ -141,10 +141,13 @@ export class Stage {
 
   // ---- sheets
 
-  // Let a canvas take pixels of the image, which begins with a whole pixel of the screen.
+  // Let a canvas take pixels of the image, which begins with a whole pixel of the screen where its own
+  // are seen as they are.
   toImage(context, { zoom: { scale, left, top }, stage: { ratio } }) {
     const step = scale * ratio;
-    context.setTransform(step, 0, 0, step, Math.round(left * ratio), Math.round(top * ratio));
+    const exact = step >= 2 || Math.abs(step - 1) < 0.001;
+    const [x, y] = [left * ratio, top * ratio].map((at) => (exact ? Math.round(at) : at));
+    context.setTransform(step, 0, 0, step, x, y);
     context.imageSmoothingEnabled = step < 2;
   }
 
