@@ -295,21 +295,21 @@ def test_zoom_is_true(view: View, tmp_path: Path, height: int, width: int) -> No
     view.open(tmp_path / "fine.png")
 
     def seen(low: float, high: float) -> list[np.ndarray]:
-        """Return which pixels of the image are seen, and how bright places in each of them are."""
+        """Return which pixels of the image are seen, and the brightness of each at three points."""
         wait_for(lambda: (view.peek() or {})["sharp"], "all tiles")
         now = view.idle()
         shown = view.page.evaluate(
             "document.querySelector('canvas.srx-view').toDataURL().split(',')[1]"
         )
         pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(shown))).convert("L"))
-        ratio, places = now["ratio"], []
+        ratio, samples = now["ratio"], []
         for name, size, side in (("top", 0, hw[0]), ("left", 1, hw[1])):
             begin = np.floor(now[name] * ratio + 0.5)
             scale = now["scale"] * ratio
             first = max(int(np.ceil(-begin / scale)), 0)
             last = min(int((pixels.shape[size] - begin) / scale), side)
-            places.append((np.arange(first, last), begin, scale))
-        (rows, y, scale), (columns, x, _) = places
+            samples.append((np.arange(first, last), begin, scale))
+        (rows, y, scale), (columns, x, _) = samples
         found: list[np.ndarray] = [bright[np.ix_(rows, columns)]]
         for part in (low, 0.5, high):
             v, u = (np.floor(b + (at + part) * scale) for b, at in ((y, rows), (x, columns)))
@@ -323,11 +323,11 @@ def test_zoom_is_true(view: View, tmp_path: Path, height: int, width: int) -> No
             view.page.mouse.wheel(0, -400)
             view.page.wait_for_timeout(30)
         view.page.mouse.move(3, 3)
-        expected, *places = seen(0.2, 0.8)
+        expected, *samples = seen(0.2, 0.8)
         assert expected.size > 4000
-        for place in places:  # sides of the square are as bright as its middle
-            assert ((place > 128) == expected).all()
-            assert np.abs(place.astype(int) - places[1]).max() == 0
+        for sample in samples:  # sides of the square are as bright as its middle
+            assert ((sample > 128) == expected).all()
+            assert np.abs(sample.astype(int) - samples[1]).max() == 0
         view.key("z")
         assert view.idle()["scale"] == pytest.approx(1)
         expected, _, middle, _ = seen(0.5, 0.5)

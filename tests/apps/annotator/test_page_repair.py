@@ -272,19 +272,19 @@ def test_locked_and_hidden_objects(view: View) -> None:
 def test_notes(view: View) -> None:
     """A note is written, read, and taken away."""
     view.click(*DISCS[0])
-    place = view.page.locator(".srx-note")
+    field = view.page.locator(".srx-note")
 
     def write(words: str) -> list[str]:
-        place.click()
-        place.locator("input").fill(words)
+        field.click()
+        field.locator("input").fill(words)
         after(view, lambda: view.page.keyboard.press("Enter"))
         return [one["note"] for one in view.idle()["objects"]]
 
-    assert place.inner_text() == "Add a note"
+    assert field.inner_text() == "Add a note"
     assert write("a cut edge") == ["a cut edge"]
-    assert place.inner_text() == "a cut edge"
+    assert field.inner_text() == "a cut edge"
     assert write("") == [""]
-    assert place.inner_text() == "Add a note"
+    assert field.inner_text() == "Add a note"
 
 
 def test_the_start_page_says_how_far_projects_are(chrome: Any, address: str, image: Path) -> None:

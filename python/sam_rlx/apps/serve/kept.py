@@ -27,7 +27,7 @@ from sam_rlx.apps.annotator.values import Item, Kind, State
 from sam_rlx.errors import InvalidArgumentError, SamRlxError
 
 MAX_BYTES = 4_000_000_000  # of all projects
-_MOST_READ = 8_000_000  # bytes of a project whose items are counted
+_MAX_READ = 8_000_000  # bytes of a project whose items are counted
 _ID = re.compile(r"[0-9a-f]{16}")
 _KEY = re.compile(r"[0-9a-f]{16}(?:-[0-9]{1,9})?")
 _FILES = "files"
@@ -104,7 +104,7 @@ def listed() -> list[dict[str, Any]]:
 def _done(snapshot: Path) -> int | None:
     """Return how many items of a project are done."""
     stats = [one.stat() for one in (snapshot, log_of(snapshot)) if one.is_file()]
-    if sum(one.st_size for one in stats) > _MOST_READ:
+    if sum(one.st_size for one in stats) > _MAX_READ:
         return None
     return _done_of(snapshot, tuple((one.st_size, one.st_mtime_ns) for one in stats))
 
