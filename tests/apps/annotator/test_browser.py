@@ -247,6 +247,7 @@ def check_keys(canvas: Canvas, state: State, predictor: sam_rlx.ImagePredictor) 
     state.wait(lambda now: len(now["objects"]) == 1, "Escape")
     canvas.click(*THIRD)
     state.wait(lambda now: len(now["objects"]) == 2, "a second object")
+    canvas.wait("f.objects.length === 2")  # the view has its answers
     canvas.press("Shift+Digit3")
     said, masks = state.wait(lambda now: now["objects"][1][4] == 2, "the third candidate")
     assert (masks[1] == (answers(predictor, said["objects"][1]) & ~masks[0])).all()
