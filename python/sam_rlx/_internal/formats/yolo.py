@@ -58,8 +58,8 @@ def lines(
     return "".join(f"{line}\n" for line in text)
 
 
-def data_yaml(categories: Sequence[str]) -> str:
-    """Return the ``data.yaml`` of a folder with ``images/`` and ``labels/``."""
+def data_yaml(categories: Sequence[str], train: str = "images", val: str = "images") -> str:
+    """Return the ``data.yaml`` of a folder with ``labels/`` beside its images, below it."""
     # JSON's texts are YAML's double-quoted ones.
     names = "".join(f"  {number}: {json.dumps(name)}\n" for number, name in enumerate(categories))
-    return f"path: .\ntrain: images\nval: images\nnames:\n{names}"
+    return f"path: .\ntrain: {train}\nval: {val}\nnames:\n{names}"

@@ -91,7 +91,7 @@ def write_panoptic(folder: Path, work: Work, options: Options) -> None:
     images, annotations = [], []
     for number, still in enumerate(work.stills, 1):
         segments = np.zeros(still.hw, np.uint32)
-        for one in sorted(still.objects, key=lambda each: -each.instance().area):
+        for one in still.largest_first():
             segments[one.pixels()] = one.number
         entries = [entry for one in still.objects if (entry := _segment(one, segments))]
         name = f"{work.stem(still)}.png"

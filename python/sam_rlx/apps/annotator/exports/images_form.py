@@ -12,7 +12,6 @@ from sam_rlx import viz
 from sam_rlx._internal.formats.cutouts import cutout
 from sam_rlx.apps.annotator.exports.work import (
     Options,
-    Shown,
     Still,
     Work,
     below,
@@ -25,15 +24,11 @@ from sam_rlx.errors import InvalidArgumentError
 _EDGE = 255  # of VOC: pixels of no class
 
 
-def _largest_first(still: Still) -> list[Shown]:
-    return sorted(still.objects, key=lambda each: -each.instance().area)
-
-
 def label_array(still: Still) -> NDArray[Any]:
     """Return the numbers of the objects as uint8 or uint16 (H, W); small ones are on top."""
     most = max((one.number for one in still.objects), default=0)
     labels = np.zeros(still.hw, np.uint8 if most < 256 else np.uint16)
-    for one in _largest_first(still):
+    for one in still.largest_first():
         labels[one.pixels()] = one.number
     return labels
 
@@ -91,7 +86,7 @@ def write_voc(folder: Path, work: Work, options: Options) -> None:
             raise InvalidArgumentError(
                 f"{still.name}: expected below {_EDGE} objects, found {len(order)}"
             )
-        for one in _largest_first(still):
+        for one in still.largest_first():
             pixels = one.pixels()
             classes[pixels] = work.index(one) + 1
             objects[pixels] = order[one.number]
@@ -152,7 +147,7 @@ def write_cutouts(folder: Path, work: Work, options: Options) -> None:
 
 def overlay_of(still: Still, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return an image with its masks painted over it."""
-    shown = _largest_first(still)
+    shown = still.largest_first()
     return viz.overlay(
         pixels, [one.pixels() for one in shown], identities=[one.number for one in shown]
     )

@@ -30,10 +30,8 @@ def write_yolo(folder: Path, work: Work, options: Options) -> None:
         below(folder, f"labels/{part}/{stem}.txt").write_text(text, "utf-8")
     for part in parts.values():
         (folder / "images" / part).mkdir(parents=True, exist_ok=True)
-    # JSON's texts are YAML's double-quoted ones.
-    numbered = "".join(f"  {at}: {json.dumps(name)}\n" for at, name in enumerate(names))
     val = "images/train" if options.split is None else "images/val"
-    text = f"path: .\ntrain: images/train\nval: {val}\nnames:\n{numbered}"
+    text = yolo.data_yaml(names, train="images/train", val=val)
     (folder / "data.yaml").write_text(text, "utf-8")
 
 

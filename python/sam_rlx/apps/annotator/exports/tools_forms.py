@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,7 +142,7 @@ def write_cvat(folder: Path, work: Work, options: Options) -> None:
         for one in work.classes:
             color = f"#{bytes(one.color).hex()}"
             file.write(
-                f"      <label><name>{_text(one.name)}</name><color>{color}</color>"
+                f"      <label><name>{escape(one.name)}</name><color>{color}</color>"
                 "<attributes></attributes></label>\n"
             )
         file.write("    </labels>\n")
@@ -160,10 +160,6 @@ def write_cvat(folder: Path, work: Work, options: Options) -> None:
             for number in work.clip.numbers:
                 file.write(_cvat_track(work.clip, number))
         file.write("</annotations>\n")
-
-
-def _text(value: str) -> str:
-    return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _cvat_image(at: int, still: Still) -> str:
@@ -256,7 +252,7 @@ def _labelme_shapes(one: Shown, options: Options) -> Iterator[dict[str, Any]]:
 
 # ------------------------------------------------------------------ ISAT
 
-_BACKGROUND = "__background__"  # what ISAT calls a hole
+BACKGROUND = "__background__"  # what ISAT calls a hole
 
 
 def write_isat(folder: Path, work: Work, options: Options) -> None:
@@ -275,7 +271,7 @@ def write_isat(folder: Path, work: Work, options: Options) -> None:
             entry["layer"] = float(layer)
         text = json.dumps({"info": info, "objects": objects}, ensure_ascii=False, indent=1)
         below(folder, f"{stem}.json").write_text(text, "utf-8")
-    names = [(_BACKGROUND, "#000000")]
+    names = [(BACKGROUND, "#000000")]
     names += [(one.name, f"#{bytes(one.color).hex()}") for one in work.classes]
     # JSON's texts are YAML's double-quoted ones.
     lines = "".join(f"- color: '{color}'\n  name: {json.dumps(name)}\n" for name, color in names)
@@ -287,7 +283,7 @@ def _isat_objects(one: Shown, options: Options) -> Iterator[dict[str, Any]]:
         for at, ring in enumerate(part):
             (x0, y0), (x1, y1) = ring.min(axis=0), ring.max(axis=0)
             yield {
-                "category": one.of_class.name if at == 0 else _BACKGROUND,
+                "category": one.of_class.name if at == 0 else BACKGROUND,
                 "group": one.number,
                 "segmentation": ring.astype(float).tolist(),
                 "area": _area(ring),

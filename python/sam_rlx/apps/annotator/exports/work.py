@@ -82,6 +82,10 @@ class Still:
     file: Path | None = None
     frame: int | None = None
 
+    def largest_first(self) -> list[Shown]:
+        """Return the objects in the order in which they are painted: small ones are on top."""
+        return sorted(self.objects, key=lambda each: -each.instance().area)
+
 
 @dataclass(frozen=True, eq=False)
 class Clip:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sam_rlx._internal.media.mask_files import read_labels
+from sam_rlx.apps.annotator.exports.tools_forms import BACKGROUND
 from sam_rlx.apps.annotator.imports.found import (
     FoundObject,
     FoundStill,
@@ -35,8 +36,6 @@ from sam_rlx.apps.annotator.imports.found import (
 )
 from sam_rlx.apps.annotator.values import PackedMask
 from sam_rlx.errors import InvalidArgumentError
-
-_BACKGROUND = "__background__"  # what ISAT calls a hole
 
 
 def _one(path: Path, name: str) -> Path:
@@ -66,14 +65,27 @@ def _beside(path: Path, file: Path, name: Any) -> str:
 # ------------------------------------------------------------------ COCO
 
 
+def _categories(document: dict[str, Any]) -> dict[int, str]:
+    """Return the names of COCO's categories by their ids."""
+    return {
+        whole("categories.id", one.get("id")): name_in("categories.name", one.get("name"))
+        for one in entries("categories", document.get("categories"))
+    }
+
+
+def _category(where: str, one: dict[str, Any], categories: dict[int, str]) -> str:
+    """Return the name of the category that an annotation or a segment names by its id."""
+    category = categories.get(whole(where, one.get("category_id")))
+    if category is None:
+        raise wrong(f"{where}.category_id", "one of categories", one.get("category_id"))
+    return category
+
+
 def read_panoptic(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read ``panoptic.json`` and its PNG."""
     file = _one(path, "panoptic.json")
     document = entry(file.name, json_of(file))
-    names = {
-        whole("categories.id", one.get("id")): name_in("categories.name", one.get("name"))
-        for one in entries("categories", document.get("categories"))
-    }
+    categories = _categories(document)
     images = {
         whole("images.id", one.get("id")): name_in("images.file_name", one.get("file_name"))
         for one in entries("images", document.get("images"))
@@ -86,13 +98,12 @@ def read_panoptic(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
         still = FoundStill(name)
         png = _inside(file.parent / "panoptic", name_in(where, one.get("file_name")))
         segments = labels_of(png)
+        is_color = segments.max() > 255
         for segment in entries(f"{where}.segments_info", one.get("segments_info")):
             number = whole(f"{where}.id", segment.get("id"), 1, (1 << 24) - 1)
-            category = names.get(whole(where, segment.get("category_id")))
-            if category is None:
-                raise wrong(f"{where}.category_id", "one of categories", segment.get("category_id"))
+            category = _category(where, segment, categories)
             color = (number & 255) << 16 | number & 0xFF00 | number >> 16  # R is the low byte
-            mask = PackedMask.of(segments == (color if segments.max() > 255 else number))
+            mask = PackedMask.of(segments == (color if is_color else number))
             still.add(where, FoundObject(category, mask))
         yield still
 
@@ -109,16 +120,11 @@ def read_youtube_vis(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read ``instances.json`` of one video."""
     file = _one(path, "instances.json")
     document = entry(file.name, json_of(file))
-    names = {
-        whole("categories.id", one.get("id")): name_in("categories.name", one.get("name"))
-        for one in entries("categories", document.get("categories"))
-    }
+    categories = _categories(document)
     stills: dict[int, FoundStill] = {}
     for at, one in enumerate(entries("annotations", document.get("annotations"))):
         where = f"annotations[{at}]"
-        category = names.get(whole(where, one.get("category_id")))
-        if category is None:
-            raise wrong(f"{where}.category_id", "one of categories", one.get("category_id"))
+        category = _category(where, one, categories)
         masks = one.get("segmentations")
         if not isinstance(masks, list):
             raise wrong(f"{where}.segmentations", "a list", masks)
@@ -242,7 +248,7 @@ def _plain(text: str) -> str:
 
 
 def read_labelme(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
-    """Read labelme's JSON: masks, polygons, rectangles and circles."""
+    """Read labelme's JSON: masks, polygons and rectangles."""
     for file in _files(path, ".json"):
         document = entry(file.name, json_of(file))
         hw = size(file.name, document.get("imageHeight"), document.get("imageWidth"))
@@ -305,7 +311,7 @@ def read_isat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
             category = name_in(f"{where}.category", one.get("category"))
             group = f"{one.get('group')}"[:40]
             shape = polygon_mask(hw, [points(where, one.get("segmentation"))]).to_mask()
-            if category == _BACKGROUND:
+            if category == BACKGROUND:
                 for (_, own), mask in groups.items():
                     if own == group:
                         mask &= ~shape
