@@ -31,13 +31,17 @@ CutSides cut_sides(const PixelRegion& box, const PixelRegion& tile, const TiledI
           tile.y1 < image.height && box.y1 > tile.y1 - image.margin};
 }
 
-// The mask without the specks that inner edges of its tile cut.
-Piece piece_of(const Rle& mask, const PixelRegion& tile, const TiledImage& image) {
-  Piece piece{spans_of(mask), {}, 0, {}};
+Piece measured(Spans spans, const PixelRegion& tile, const TiledImage& image) {
+  Piece piece{std::move(spans), {}, 0, {}};
   piece.box = span_region(piece.spans);
   piece.area = span_area(piece.spans);
-  if (piece.area == 0) return piece;
-  piece.cut = cut_sides(piece.box, tile, image);
+  if (piece.area > 0) piece.cut = cut_sides(piece.box, tile, image);
+  return piece;
+}
+
+// The mask without the specks that inner edges of its tile cut.
+Piece piece_of(const Rle& mask, const PixelRegion& tile, const TiledImage& image) {
+  const Piece piece = measured(spans_of(mask), tile, image);
   if (!piece.cut.any()) return piece;
   const Components parts = find_components(mask, true);
   const std::vector<PixelRegion> regions = component_regions(parts);
@@ -48,12 +52,7 @@ Piece piece_of(const Rle& mask, const PixelRegion& tile, const TiledImage& image
     const bool is_speck = static_cast<double>(parts.areas[part]) < kSpeck * largest;
     stays.push_back(is_speck && cut_sides(regions[part], tile, image).any() ? 0 : 1);
   }
-  if (std::count(stays.begin(), stays.end(), 0) == 0) return piece;
-  piece.spans = component_spans(parts, stays);
-  piece.box = span_region(piece.spans);
-  piece.area = span_area(piece.spans);
-  piece.cut = cut_sides(piece.box, tile, image);
-  return piece;
+  return measured(component_spans(parts, stays), tile, image);
 }
 
 // IoU of masks of two tiles, as merge_tiles says.
@@ -152,7 +151,9 @@ std::vector<MergedMask> merge_tiles(const std::vector<TileMask>& masks, const Ti
     const std::size_t best = object.front();
     if (object.size() == 1 && is_seen_better(pieces[best], masks[best].tile, image)) continue;
     Spans spans = pieces[best].spans;
-    for (const std::size_t i : object) spans = united(spans, pieces[i].spans);
+    for (std::size_t i = 1; i < object.size(); ++i) {
+      spans = united(spans, pieces[object[i]].spans);
+    }
     merged.push_back({rle_of(spans, image.height, image.width), {object.begin(), object.end()}});
   }
   return merged;
