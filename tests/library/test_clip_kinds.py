@@ -101,6 +101,20 @@ LOSSES: dict[str, tuple[str, str, dict[str, str]]] = {
 }
 
 
+@pytest.fixture(params=[1, 3, 16])
+def decoder_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decode with so many threads, whatever the machine has."""
+    opened = ClipFrames._open
+
+    def open_with_threads(self: ClipFrames) -> Any:
+        container = opened(self)
+        self._stream(container).codec_context.thread_count = request.param
+        return container
+
+    monkeypatch.setattr(ClipFrames, "_open", open_with_threads)
+
+
+@pytest.mark.usefixtures("decoder_threads")
 @pytest.mark.parametrize("kind", LOSSES)
 def test_a_lost_packet_is_left_out_with_a_warning(kind: str, tmp_path: Path) -> None:
     suffix, codec, options = LOSSES[kind]

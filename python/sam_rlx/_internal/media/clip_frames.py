@@ -216,8 +216,8 @@ class ClipFrames:
     def _decoded_index(self, notes: list[str]) -> ClipIndex:
         damage: list[str] = []
         with self._open() as container:
-            index = index_by_decoding(container, self._stream(container), damage)
-        if damage and self._threads != "SLICE":
+            index, complete = index_by_decoding(container, self._stream(container), damage)
+        if not complete and self._threads != "SLICE":
             # Threads that decode frames side by side lose some around a damaged packet.
             self._threads = "SLICE"
             return self._decoded_index(notes)
@@ -393,7 +393,8 @@ class ClipFrames:
 
     def _begin(self) -> None:
         damage: list[str] | None = [] if self._index.damaged else None
-        self._decoder = decoded(self._container, self._stream(self._container), damage)
+        packets = self._container.demux(self._stream(self._container))
+        self._decoder = decoded(packets, damage)
 
     def close(self) -> None:
         """Close the file; the next `read` opens it again."""

@@ -1,7 +1,7 @@
 """Which frames a clip has: from its packets where they tell, else by decoding it once."""
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -58,19 +58,19 @@ class _Packets:
     odd: bool = False  # some do not look like packets of their codec
 
 
-def decoded(container: Any, stream: Any, damage: list[str] | None = None) -> Iterator[Any]:
-    """Decode a stream frame by frame.
+def decoded(packets: Iterable[Any], damage: list[str] | None = None) -> Iterator[Any]:
+    """Decode packets of PyAV frame by frame.
 
     Parameters
     ----------
-    container, stream
-        Of PyAV, at the packet to begin with.
+    packets : iterable
+        As the container gives them, the empty one at the end included.
     damage : list of str, optional
         Gets the decoder's words for each packet that cannot be decoded, which is left out. None:
         the decoder's error is raised.
     """
     ffmpeg_error = importlib.import_module("av").FFmpegError
-    for packet in container.demux(stream):
+    for packet in packets:
         try:
             frames = packet.decode()
         except ffmpeg_error as error:
@@ -146,7 +146,7 @@ def _plain(found: _Packets, container: Any, stream: Any) -> ClipIndex | None:
 def confirmed(index: ClipIndex, container: Any, stream: Any) -> ClipIndex | None:
     """Return the index with the size of the first frame, if the first frames are as it says."""
     assert index.times is not None
-    frames = decoded(container, stream, [])
+    frames = decoded(container.demux(stream), [])
     first = [frame for _, frame in zip(range(_PROBED), frames, strict=False)]
     times = [frame.pts for frame in first]
     if times != index.times[: len(times)] or len(times) != min(_PROBED, index.count):
@@ -154,17 +154,26 @@ def confirmed(index: ClipIndex, container: Any, stream: Any) -> ClipIndex | None
     return replace(index, hw=upright_hw(first[0]), time_base=stream.time_base)
 
 
-def index_by_decoding(container: Any, stream: Any, notes: list[str]) -> ClipIndex:
-    """Decode the whole clip, and return the frames that come out.
+def index_by_decoding(container: Any, stream: Any, notes: list[str]) -> tuple[ClipIndex, bool]:
+    """Decode the whole clip: the frames that come out, and whether each packet gave one.
 
-    Packets that cannot be decoded are left out, as FFmpeg's own command does, and
-    `notes` gets their number.
+    Packets that cannot be decoded are left out, as FFmpeg's own command does, and `notes` gets
+    their number. Where threads decode frames side by side, FFmpeg keeps errors of the last
+    packets, as many as there are threads, to itself.
     """
     times: list[int | None] = []
     keys: list[int] = []
     damage: list[str] = []
     hw = (0, 0)
-    for number, frame in enumerate(decoded(container, stream, damage)):
+    packets = 0
+
+    def counted() -> Iterator[Any]:
+        nonlocal packets
+        for packet in container.demux(stream):
+            packets += packet.size > 0
+            yield packet
+
+    for number, frame in enumerate(decoded(counted(), damage)):
         hw = hw if number else upright_hw(frame)
         times.append(frame.pts)
         if frame.key_frame:
@@ -174,4 +183,5 @@ def index_by_decoding(container: Any, stream: Any, notes: list[str]) -> ClipInde
     known = [time for time in times if time is not None]
     rising = len(known) == len(times) and all(a < b for a, b in pairwise(known))
     stamps = known if rising else None
-    return ClipIndex(len(times), stamps, keys, bool(damage), hw, Fraction(stream.time_base))
+    index = ClipIndex(len(times), stamps, keys, bool(damage), hw, Fraction(stream.time_base))
+    return index, not damage and len(times) >= packets
