@@ -2,25 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "core/error.h"
+#include "layers/fields.h"
 
 namespace sam_rlx {
 namespace {
 
 constexpr double kFarthest = 1e9;
 
-std::string written(double value) {
-  std::ostringstream text;
-  text.precision(12);
-  text << value;
-  return text.str();
-}
-
 std::string listed(std::span<const double> values) {
   std::string text = "[";
-  for (const double value : values) text += (text.size() > 1 ? ", " : "") + written(value);
+  for (const double value : values) text += (text.size() > 1 ? ", " : "") + number_text(value);
   return text + "]";
 }
 
@@ -32,7 +25,7 @@ std::string sides(const PromptArea& area) {
 void check_numbers(const std::string& where, std::span<const double> values) {
   check_prompt_numbers(where, values);
   for (const double value : values) {
-    if (std::abs(value) > kFarthest) fail(where, "pixels from -1e+09 to 1e+09", written(value));
+    if (std::abs(value) > kFarthest) fail(where, "pixels from -1e+09 to 1e+09", number_text(value));
   }
 }
 
