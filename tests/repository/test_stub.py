@@ -37,6 +37,7 @@ def test_the_stub_has_the_names_of_the_extension() -> None:
             assert found == _public(getattr(_core, name)), name
 
 
+@pytest.mark.slow  # mypy reads NumPy for half a minute
 def test_stubtest_agrees(run_python: Callable[..., object], tmp_path: Path) -> None:
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("needs mypy")

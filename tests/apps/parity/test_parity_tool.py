@@ -191,7 +191,7 @@ OTHER_DAMAGES = [
 
 
 @pytest.mark.parametrize(
-    ("name", "damage", "tensor", "stage", "layer"), quick(OTHER_DAMAGES, 8, 14)
+    ("name", "damage", "tensor", "stage", "layer"), quick(OTHER_DAMAGES, 14)
 )
 def test_other_damages_are_named(tmp_path, name, damage, tensor, stage, layer):
     path = damaged(tmp_path, name, damage, tensor)

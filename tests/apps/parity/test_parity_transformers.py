@@ -35,7 +35,7 @@ NOTES = {
 }
 
 
-@pytest.mark.parametrize("name", quick(CALLS, 1, 2))
+@pytest.mark.parametrize("name", quick(CALLS, 2))
 def test_the_packaged_models_are_the_same(name):
     report = parity.check(name, reference="transformers")
     assert report.same, str(report)

@@ -60,6 +60,7 @@ def shown(frames, obj):
     return [f.frame_index for f in frames if obj in f.masks]
 
 
+@pytest.mark.slow
 def test_objects_enter_leave_cross_and_return(models):
     steps = [("text", 0, "red circle"), ("track", {"start_frame_idx": 0})]
     found = text_clips.check(*models, paint(), steps, RELEASED)[1:]

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 import sam_rlx
+from support.cases import quick
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
 upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
@@ -69,7 +70,7 @@ def check(expected, found):
     concepts.check(expected, found.masks, found.boxes, found.scores)
 
 
-@pytest.mark.parametrize("name", IMAGES)
+@pytest.mark.parametrize("name", quick(IMAGES, 1, 2))
 def test_prompts(judges, model, images, name):
     image = images[name]
     predictor = predictor_of(model, image)
