@@ -100,7 +100,7 @@ py::list releases() {
         out.append(py::dict("family"_a = family->name, "variant"_a = release.variant,
                             "version"_a = file.version, "file"_a = file.name,
                             "bytes"_a = file.bytes, "source"_a = release.source,
-                            "license"_a = release.license));
+                            "license"_a = release.license, "purpose"_a = release.purpose));
       }
     }
   }
