@@ -31,11 +31,11 @@ std::shared_ptr<const Model> load_model(
     const std::filesystem::path& path, std::optional<std::string> variant,
     std::optional<std::string> precision, std::optional<std::string> isa, bool strict,
     std::optional<std::int64_t> image_size, std::optional<std::string> key,
-    std::optional<std::string> fields, std::optional<std::string> lora) {
+    std::optional<std::string> fields, std::optional<std::string> lora, bool normalize) {
   const GilRelease release;
   return Model::load(utf8_of(path),
                      {std::move(variant), std::move(precision), std::move(isa), image_size, strict,
-                      std::move(key), std::move(fields), std::move(lora)});
+                      std::move(key), std::move(fields), std::move(lora), normalize});
 }
 
 // What a file holds and how it is wrapped, whether it is a model or not.
