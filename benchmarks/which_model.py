@@ -4,13 +4,15 @@
     python benchmarks/which_model.py --only sam-nano vit_t
     python benchmarks/which_model.py --weights FOLDER              # released files, where they are
     python benchmarks/which_model.py --page docs/which_model.md    # and write them into the page
+    python benchmarks/which_model.py --only --page docs/which_model.md         # measure nothing
 
 CPU seconds of the process, an image of 640 x 480: to encode it, for a click on it, and for a frame
 of a clip with one object whose memories are full; and the largest memory of a process that encodes
 an image and answers a click, in megabytes. Each model runs in float32 and in int8, the fastest
 precision, in processes of their own. Models that are not in --weights have random numbers at the
-released sizes, which take the same time; SAM 3 is left out there. Results are kept in
-build/benchmarks, and --page writes all that are there.
+released sizes, which take the same time, and the row says so; those that no random numbers are
+made for, such as SAM 3, are left out. Results are kept in build/benchmarks, and --page writes the
+list of all models and the results that are there, if each is of a checkout without changes.
 """
 
 from __future__ import annotations
@@ -41,7 +43,6 @@ PRECISIONS = ("float32", "int8")
 SIZE = (480, 640)  # height, width
 FRAMES, MEMORIES = 10, 7  # of the clip; those before a frame whose memories are full
 CLICKS = 5
-BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 RELEASED = {row["variant"]: row for row in _core.releases()}  # the newest file of each
 
 
@@ -55,6 +56,15 @@ class Cost(NamedTuple):
 
 
 Costs = dict[str, Cost]  # by precision
+
+
+class Row(NamedTuple):
+    """What is kept of a model."""
+
+    weights: str  # "packaged", "released" or "random"
+    costs: Costs
+    date: str
+    commit: str
 
 
 def cpu_seconds(call: Callable[[], Any], rounds: int) -> float:
@@ -88,8 +98,8 @@ def measure(path: str, precision: str, threads: int, rounds: int) -> Cost:
     return Cost(image, click, statistics.median(frames[MEMORIES:]), memory)
 
 
-def random_weights(variant: str) -> tiny.Weights:
-    """Return random weights of a released size of SAM or SAM 2."""
+def random_weights(variant: str) -> tiny.Weights | None:
+    """Return random weights of a released size, or None for a variant that has none here."""
     from support import tiny_edgetam, tiny_mobile_sam
 
     if variant == "vit_t":
@@ -98,24 +108,27 @@ def random_weights(variant: str) -> tiny.Weights:
         return tiny_edgetam.weights(tiny_edgetam.EDGETAM, SEED, presence=8)
     if variant in tiny.VARIANTS:
         return tiny.sam_weights(tiny.VARIANTS[variant], SEED)
-    return sam2_weights(tiny_sam2.VARIANTS[variant])
+    if variant in tiny_sam2.VARIANTS:
+        return sam2_weights(tiny_sam2.VARIANTS[variant])
+    return None
 
 
-def file_of(name: str, folder: Path | None) -> Path | None:
-    """Return the file to measure; None for a model that cannot be made here."""
+def file_of(name: str, folder: Path | None) -> tuple[str, Path] | None:
+    """Return which weights are measured, and their file; None where there are none."""
     if name in PACKAGED:
-        return find_checkpoint(name)
+        return "packaged", find_checkpoint(name)
     if folder is not None and (folder / RELEASED[name]["file"]).exists():
-        return folder / RELEASED[name]["file"]
-    if RELEASED[name]["family"] == "sam3":
-        return None
+        return "released", folder / RELEASED[name]["file"]
     path = BUILD / f"which_model_{name}.safetensors"
     if not path.exists():
         from safetensors.numpy import save_file
 
+        weights = random_weights(name)
+        if weights is None:
+            return None
         BUILD.mkdir(parents=True, exist_ok=True)
-        save_file(random_weights(name), path)
-    return path
+        save_file(weights, path)
+    return "random", path
 
 
 def costs_of(path: Path, options: argparse.Namespace) -> Costs:
@@ -155,12 +168,13 @@ def seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
-def measured(found: dict[str, Costs]) -> Iterator[tuple[str, ...]]:
+def measured(rows: dict[str, Row]) -> Iterator[tuple[str, ...]]:
     """Yield what was measured."""
-    yield "model", "image", "click", "frame", "memory, MB"
-    for name, costs in found.items():
+    yield "model", "weights", "image", "click", "frame", "memory, MB"
+    for name, (weights, costs, *_) in rows.items():
         yield (
             f"`{name}`",
+            weights,
             in_both(costs, lambda cost: seconds(cost.image)),
             in_both(costs, lambda cost: seconds(cost.click)),
             in_both(costs, lambda cost: seconds(cost.frame)),
@@ -175,22 +189,26 @@ def table(rows: Iterator[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def tables(kept: dict[str, Any]) -> str:
-    """Return both tables, and where the second one is from."""
-    found = in_order(kept)
+def told(kept: dict[str, Any]) -> str:
+    """Return what was measured as a table, and where it is from."""
+    rows = in_order(kept)
     threads = f"{kept['threads']} thread{'s' * (kept['threads'] > 1)}"
-    place = f"{kept['cpu']}, {kept['date']}, {kept['commit']}"
-    about = f"CPU seconds in {' / '.join(PRECISIONS)}, {threads}: {place}."
-    return f"{table(listed())}\n\n{about}\n\n{table(measured(found))}"
+    dates = sorted({row.date for row in rows.values()})
+    commits = sorted({row.commit for row in rows.values()})
+    source = ", ".join([kept["cpu"], *dates, *commits])
+    about = f"CPU seconds in {' / '.join(PRECISIONS)}, {threads}: {source}."
+    return f"{about}\n\n{table(measured(rows))}"
 
 
-def in_order(kept: dict[str, Any]) -> dict[str, Costs]:
+def in_order(kept: dict[str, Any]) -> dict[str, Row]:
     """Return what was measured, in the order of the families."""
-    costs = kept["costs"]
+    rows = {name: Row(*values) for name, values in kept["rows"].items()}
     return {
-        name: {precision: Cost(*values) for precision, values in costs[name].items()}
+        name: rows[name]._replace(
+            costs={key: Cost(*values) for key, values in rows[name].costs.items()}
+        )
         for name in (*PACKAGED, *RELEASED)
-        if name in costs
+        if name in rows
     }
 
 
@@ -201,17 +219,17 @@ COLORS = {"image": ("#1f6f8b", "#7fb8c9"), "frame": ("#b5541c", "#e6ae86")}  # f
 DARK, LINE = "#222", "#ccc"
 
 
-def plot(found: dict[str, Costs]) -> str:
+def plot(rows: dict[str, Row]) -> str:
     """Return bars of the seconds of an image and of a frame, on a logarithmic axis, as SVG."""
     values = [
         value
-        for costs in found.values()
-        for cost in costs.values()
+        for row in rows.values()
+        for cost in row.costs.values()
         for value in (cost.image, cost.frame)
         if value is not None
     ]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    bottom = 40 + ROW * len(found)
+    bottom = 40 + ROW * len(rows)
 
     def x(value: float) -> float:
         return LEFT + (RIGHT - LEFT) * (math.log10(value) - low) / (high - low)
@@ -241,12 +259,12 @@ def plot(found: dict[str, Costs]) -> str:
                 f'<rect x="{at}" y="12" width="12" height="12" fill="{colors[shade]}"/>'
                 + text(at + 17, 22, f"{kind}, {precision}")
             )
-    for index, (name, costs) in enumerate(found.items()):
+    for index, (name, row) in enumerate(rows.items()):
         top = 40 + ROW * index
         shapes.append(text(LEFT - 8, top + 20, name, "end", 13))
         for place, (kind, colors) in enumerate(COLORS.items()):
             for shade, precision in enumerate(PRECISIONS):
-                value = getattr(costs[precision], kind)
+                value = getattr(row.costs[precision], kind)
                 if value is not None:
                     shapes.append(bar(top + (BAR + 1) * (2 * place + shade), value, colors[shade]))
     inside = "\n".join(shapes)
@@ -273,12 +291,22 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def write_page(page: Path, text: str, drawn: str) -> None:
-    """Put the tables between the marks of a page, and the plot beside it."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
-    page.with_suffix(".svg").write_text(drawn, encoding="utf-8")
+def between_marks(page: str, name: str, inside: str) -> str:
+    """Return a page with another text between two of its marks."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n\n{inside}\n\n{end}{rest.partition(end)[2]}"
+
+
+def write_page(page: Path, kept: dict[str, Any]) -> None:
+    """Write the list into a page, and results, if there are some, with the plot beside it."""
+    text = between_marks(page.read_text(encoding="utf-8"), "models", table(listed()))
+    if kept["rows"]:
+        if any(row.commit.endswith("-dirty") for row in in_order(kept).values()):
+            sys.exit("which_model.py: --page: expected results of a checkout without changes")
+        text = between_marks(text, "costs", told(kept))
+        page.with_suffix(".svg").write_text(plot(in_order(kept)), encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
 
 
 def main() -> None:
@@ -286,24 +314,27 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(*options.measure, options.threads, options.rounds)))
         return
-    about = {**run.machine(), "threads": options.threads}
-    kept = {key: about[key] for key in ("cpu", "threads", "date", "commit")} | {"costs": {}}
+    about = run.machine()
+    kept = {"cpu": about["cpu"], "threads": options.threads, "rows": {}}
     if options.kept.exists():
         earlier = json.loads(options.kept.read_text())
-        if all(earlier[key] == kept[key] for key in ("cpu", "threads")):  # as on this machine
-            kept["costs"] = earlier["costs"]
+        if all(earlier[key] == kept[key] for key in ("cpu", "threads")):
+            kept = earlier
     for name in options.only:
-        path = file_of(name, options.weights)
-        if path is None:
+        found = file_of(name, options.weights)
+        if found is None:
+            print(f"{name}: no weights", file=sys.stderr, flush=True)
             continue
-        kept["costs"][name] = costs_of(path, options)
+        weights, path = found
+        row = Row(weights, costs_of(path, options), about["date"], about["commit"])
+        kept["rows"][name] = row
         options.kept.parent.mkdir(parents=True, exist_ok=True)
         options.kept.write_text(json.dumps(kept))
-        print(f"{name}: {kept['costs'][name]}", file=sys.stderr, flush=True)
-    kept = json.loads(options.kept.read_text())
-    print(tables(kept))
+        print(f"{name}: {row.costs}", file=sys.stderr, flush=True)
+    if kept["rows"]:
+        print(told(kept))
     if options.page:
-        write_page(options.page, tables(kept), plot(in_order(kept)))
+        write_page(options.page, kept)
 
 
 if __name__ == "__main__":

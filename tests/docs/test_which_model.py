@@ -31,21 +31,29 @@ def test_the_page_has_every_released_file() -> None:
 @pytest.mark.bench
 def test_the_command_measures_and_writes(tmp_path: Path) -> None:
     page, kept = tmp_path / "page.md", tmp_path / "kept.json"
-    page.write_text("# Title\n\n<!-- tables -->\nold\n<!-- end of tables -->\n\nrest\n")
+    marks = [f"<!-- {name} -->\nold\n<!-- end of {name} -->\n" for name in ("models", "costs")]
+    page.write_text("\n".join(["# Title\n", *marks, "rest\n"]))
     words = ["--only", "sam3-nano", "--rounds", "1", "--kept", kept, "--page", page]
     command = [sys.executable, ROOT / "benchmarks" / "which_model.py", *words]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
     )
-    assert done.returncode == 0, done.stderr
-    costs = json.loads(kept.read_text())["costs"]
-    assert list(costs) == ["sam3-nano"]
-    for image, click, frame, memory in costs["sam3-nano"].values():
+    rows = json.loads(kept.read_text())["rows"]
+    assert list(rows) == ["sam3-nano"]
+    weights, costs, _, commit = rows["sam3-nano"]
+    assert weights == "packaged"
+    for image, click, frame, memory in costs.values():
         assert min(image, click, frame) > 0
         assert memory > 10_000_000
     text = page.read_text()
-    assert text.startswith("# Title\n\n<!-- tables -->\n\n| model | what for |")
+    if commit.endswith("-dirty"):
+        assert done.returncode == 1
+        assert "checkout without changes" in done.stderr
+        assert "\nold\n" in text
+        return
+    assert done.returncode == 0, done.stderr
+    assert text.startswith("# Title\n\n<!-- models -->\n\n| model | what for |")
     assert "| `sam3-nano` |" in text
     assert "old" not in text
-    assert text.endswith("<!-- end of tables -->\n\nrest\n")
+    assert text.endswith("<!-- end of costs -->\n\nrest\n")
     assert page.with_suffix(".svg").read_text().count("<rect") == 1 + 4 + 4
