@@ -6,9 +6,12 @@ from pathlib import Path
 # The first that fits is taken.
 _KNOWN = (
     (r"medsam2", "MedSAM2, for images of side 512: load it with image_size=512"),
-    (r"lite_?medsam", "LiteMedSAM, for images from 0 to 255: stretch them"),
-    (r"medsam", "MedSAM, for squares from 0 to 255 without mean and deviation"),
-    (r"vit_[bhlt]_(lm|em|histopathology|medical)", "micro-sam, for channels from 0 to 255 each"),
+    (r"lite_?medsam", "LiteMedSAM, for images from 0 to 255: read them with stretch=True"),
+    (r"medsam", "MedSAM, for squares from 0 to 255: load it with normalize=False"),
+    (
+        r"vit_[bhlt]_(lm|em_organelles|histopathology|medical_imaging)(?![a-z])",
+        'micro-sam, for channels from 0 to 255 each: read them with stretch="channels"',
+    ),
     (r"slim_?sam", "SlimSAM, for images as SAM's"),
 )
 
