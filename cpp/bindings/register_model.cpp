@@ -131,7 +131,8 @@ void register_model(py::module_& m) {
   m.def("load_model", load_model, py::arg("path"), py::arg("variant") = py::none(),
         py::arg("precision") = py::none(), py::arg("isa") = py::none(), py::arg("strict") = true,
         py::arg("image_size") = py::none(), py::arg("key") = py::none(),
-        py::arg("fields") = py::none(), py::arg("lora") = py::none());
+        py::arg("fields") = py::none(), py::arg("lora") = py::none(),
+        py::arg("normalize") = true);
   m.def("list_tensors", list_tensors, py::arg("path"), py::arg("key") = py::none());
   m.def("inspect_checkpoint", inspect_checkpoint, py::arg("path"), py::arg("key") = py::none());
   m.def(
