@@ -170,14 +170,20 @@ std::vector<std::string_view> Sam2Config::ignored_keys() const {
 // Nearly all of the work is there; prompts, mask decoder and what makes a memory stay exact. So do
 // the first block of the trunk, whose short rows gain least, and the few projections from one stage
 // to the next: all that follows is added to what they give. With the projections masks of
-// sam2-nano's clicks fall below a mean IoU of 0.98 with float32's, with the block close to it.
-LayerSet Sam2Config::reduced_layers(WeightFormat) {
+// sam2-nano's clicks fall below a mean IoU of 0.98 with float32's, with the block close to it. In
+// int8 so do the layers of RepViT behind GELU.
+LayerSet Sam2Config::reduced_layers(WeightFormat format) {
   static constexpr std::string_view kLayers[]{"image_encoder.trunk.blocks",
                                               "image_encoder.trunk.body.*.blocks.*.channel_mixer",
                                               "memory_attention.layers"};
-  static constexpr std::string_view kExact[]{"image_encoder.trunk.blocks.0",
-                                             "image_encoder.trunk.blocks.*.proj"};
-  return {.within = kLayers, .except = kExact};
+  static constexpr std::string_view kExact[]{
+      "image_encoder.trunk.blocks.0",
+      "image_encoder.trunk.blocks.*.proj",
+      "image_encoder.trunk.body.*.blocks.*.channel_mixer.conv2",
+  };
+  const std::span<const std::string_view> exact(kExact);
+  return {.within = kLayers,
+          .except = format == WeightFormat::kInt8 ? exact : exact.first(exact.size() - 1)};
 }
 
 // They lose nothing in memory.
