@@ -19,6 +19,7 @@ struct ReleasedFile {
 struct Release {
   std::string_view variant;           // "hiera_t"
   std::string_view name;              // in names of files: "tiny"
+  std::string_view purpose;           // what a person takes it for
   std::string_view source;            // page of the repository
   std::string_view license;           // "Apache-2.0"
   std::string_view license_url = {};  // where the license is none that everyone knows

@@ -20,6 +20,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   merge_adapters(state_dict, options.lora);
   const Family& family = to_meta_names(state_dict);
   check_whole(state_dict, family);
+  if (!options.normalize) state_dict.metadata["preprocessor"] = R"({"do_normalize": false})";
   NetworkConfig config = family.config_of(state_dict, options.variant);
   if (options.fields) replace_fields(config, family, *options.fields);
   if (options.image_size) {

@@ -29,6 +29,8 @@ struct ModelOptions {
   std::optional<std::string> fields = {};
   // A file or folder of an adapter, merged into the weights: merge_adapter.h.
   std::optional<std::string> lora = {};
+  // False: pixels are 0 to 1, whatever mean and deviation the file tells.
+  bool normalize = true;
 };
 
 // Loaded weights, packed for one instruction set. Immutable: predictors and threads share it.

@@ -52,6 +52,8 @@ constexpr Relative kRelatives[] = {
     {"mask_decoder.hq_token.", "HQ-SAM",
      "its mask decoder has one more token: load the SAM "
      "checkpoint that it was made from"},
+    {"deconv_out.", "a decoder of micro-sam",
+     "it makes no masks of prompts: load the model beside it"},
     {"image_encoder.features.", "RepViT-SAM", kOtherEncoder, "sam"},
     {"image_encoder.fuse_stage", "EdgeSAM (RepViT)", kOtherEncoder, "sam"},
     {"image_encoder.backbone.stages.", "EfficientViT-SAM", kOtherEncoder, "sam"},

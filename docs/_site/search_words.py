@@ -35,6 +35,7 @@ WORDS = {
     "precision": ("int8", "bfloat16", "precision"),
     "serve": ("serve", "browser", "label studio", "x-anylabeling", "cvat"),
     "text_prompts": ("text prompt", "text prompts", "text"),
+    "which_model": ("which model", "mobilesam", "edgetam"),
     "video": ("video", "videos", "camera"),
 }
 

@@ -197,6 +197,7 @@ def load_model(
     precision: Literal["float32", "bfloat16", "int8"] | None = None,
     isa: Isa | None = None,
     image_size: int | None = None,
+    normalize: bool = True,
     strict: bool = True,
     prefer: str | None = None,
     key: str | None = None,
@@ -235,6 +236,9 @@ def load_model(
         Side of the network's square input in pixels, for another one than the weights were
         trained with: position tables are made for it, and quality falls with the distance. SAM
         and SAM 3: a multiple of the patch size; SAM 2: of 32 (the nano model too). At most 4096.
+    normalize : bool
+        With False, the network gets pixels as 0 to 1, without mean and deviation, as MedSAM was
+        trained: what ``"do_normalize": false`` says in a ``preprocessor_config.json``.
     strict : bool
         With True, a tensor of the file that the network lacks is an error. With False it is only
         listed by `Model.report`. A missing tensor is always an error.
@@ -292,6 +296,7 @@ def load_model(
         "variant": as_optional_text("variant", variant),
         "precision": as_optional_text("precision", precision),
         "isa": as_optional_text("isa", isa),
+        "normalize": as_flag("normalize", normalize),
         "strict": as_flag("strict", strict),
         "image_size": None if image_size is None else as_integer("image_size", image_size, 1),
         "key": check_key(key),

@@ -79,6 +79,7 @@ def stand_ins(
     assets = demo.IMAGE.parent
     files = {
         "sam_vit_b_01ec64.pth": tiny_checkpoint,
+        "medsam_vit_b.pth": tiny_checkpoint,
         "sam2.1_hiera_tiny.pt": sam2_checkpoint,
         "sam3.pt": assets / "sam3-nano.gguf",
         "clip.mp4": clip,

@@ -230,6 +230,25 @@ def test_nan_is_black_when_values_are_stretched(tmp_path: Path) -> None:
     assert found.tolist() == [0, 0, 255, 255, 0]
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_each_channel_is_stretched_by_its_own_range(tmp_path: Path, dtype: Any) -> None:
+    """As micro-sam does it, which truncates where this rounds; a flat channel is black."""
+    values = np.random.default_rng(9).integers(20, 200, (31, 45, 3)).astype(dtype)
+    values[:, :, 1] //= 3
+    values[:, :, 2] = 7
+    found = as_rgb(values, stretch="channels")
+    shares = values.astype(np.float32) - values.min((0, 1))
+    shares /= shares.max((0, 1)) + np.float32(1e-7)
+    assert np.abs(found - 255 * shares).max() <= 0.501
+    assert not found[:, :, 2].any()
+    assert found[:, :, :2].max((0, 1)).tolist() == [255, 255]
+    grey_only = as_rgb(values[:, :, 0], stretch=True)
+    np.testing.assert_array_equal(found[:, :, 0], grey_only[:, :, 0])
+    if dtype is np.uint8:
+        Image.fromarray(values).save(tmp_path / "x.png")
+        np.testing.assert_array_equal(io.read_image(tmp_path / "x.png", stretch="channels"), found)
+
+
 @pytest.mark.parametrize("stretch", [(3, 3), (5, 1), (0, np.inf), "yes", 7, (1, 2, 3), None])
 def test_a_stretch_that_is_none(stretch: Any, tmp_path: Path) -> None:
     tifffile.imwrite(tmp_path / "a.tif", (RAMP * 9).astype(np.uint8))

@@ -7,11 +7,12 @@
 namespace sam_rlx::sam {
 namespace {
 
-SizedRelease<ImageEncoderConfig> vit(std::string_view variant, const ReleasedFile& file,
-                                     ImageEncoderConfig sizes) {
+SizedRelease<ImageEncoderConfig> vit(std::string_view variant, std::string_view purpose,
+                                     const ReleasedFile& file, ImageEncoderConfig sizes) {
   sizes.mlp_dim = 4 * sizes.embed_dim;
   return {{.variant = variant,
            .name = variant,
+           .purpose = purpose,
            .source = "https://github.com/facebookresearch/segment-anything",
            .license = "Apache-2.0",
            .files = {file}},
@@ -21,6 +22,7 @@ SizedRelease<ImageEncoderConfig> vit(std::string_view variant, const ReleasedFil
 SizedRelease<ImageEncoderConfig> mobile_sam() {
   return {{.variant = "vit_t",
            .name = "vit_t",
+           .purpose = "images, where time counts",
            .source = "https://github.com/ChaoningZhang/MobileSAM",
            .license = "Apache-2.0",
            .files = {{"1.0", "mobile_sam.pt", 40'728'226}}},
@@ -77,14 +79,16 @@ void SamConfig::set_image_size(std::int64_t size) {
 std::span<const SizedRelease<ImageEncoderConfig>> releases() {
   static const std::array kReleases{
       mobile_sam(),
-      vit("vit_b", {"1.0", "sam_vit_b_01ec64.pth", 375'042'383},
+      vit("vit_b", "images: SAM's usual size", {"1.0", "sam_vit_b_01ec64.pth", 375'042'383},
           {.embed_dim = 768, .depth = 12, .num_heads = 12, .global_attn_indexes = {2, 5, 8, 11}}),
-      vit("vit_l", {"1.0", "sam_vit_l_0b3195.pth", 1'249'524'607},
+      vit("vit_l", "images: between vit_b and vit_h",
+          {"1.0", "sam_vit_l_0b3195.pth", 1'249'524'607},
           {.embed_dim = 1024,
            .depth = 24,
            .num_heads = 16,
            .global_attn_indexes = {5, 11, 17, 23}}),
-      vit("vit_h", {"1.0", "sam_vit_h_4b8939.pth", 2'564'550'879},
+      vit("vit_h", "images, where time does not count",
+          {"1.0", "sam_vit_h_4b8939.pth", 2'564'550'879},
           {.embed_dim = 1280,
            .depth = 32,
            .num_heads = 16,

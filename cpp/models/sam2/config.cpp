@@ -10,12 +10,13 @@ namespace {
 
 // With the bytes of the files of SAM 2.0 and 2.1.
 SizedRelease<ImageEncoderConfig> hiera(std::string_view variant, std::string_view name,
-                                       std::int64_t bytes, std::int64_t bytes_of_2_1,
-                                       const HieraConfig& trunk) {
+                                       std::string_view purpose, std::int64_t bytes,
+                                       std::int64_t bytes_of_2_1, const HieraConfig& trunk) {
   const std::string ending = "_hiera_" + std::string(name) + ".pt";
   SizedRelease<ImageEncoderConfig> release{
       {.variant = variant,
        .name = name,
+       .purpose = purpose,
        .source = "https://github.com/facebookresearch/sam2",
        .license = "Apache-2.0",
        .files = {{"2.0", "sam2" + ending, bytes}, {"2.1", "sam2.1" + ending, bytes_of_2_1}}},
@@ -28,6 +29,7 @@ SizedRelease<ImageEncoderConfig> hiera(std::string_view variant, std::string_vie
 SizedRelease<ImageEncoderConfig> edge_tam() {
   return {{.variant = "edgetam",
            .name = "edgetam",
+           .purpose = "images and videos, where time counts",
            .source = "https://github.com/facebookresearch/EdgeTAM",
            .license = "Apache-2.0",
            .files = {{"1.0", "edgetam.pt", 56'106'451}}},
@@ -100,16 +102,18 @@ bool FpnNeckConfig::top_down(std::int64_t level) const {
 std::span<const SizedRelease<ImageEncoderConfig>> releases() {
   static const std::array kReleases{
       edge_tam(),
-      hiera("hiera_t", "tiny", 155'906'050, 156'008'466, {}),
-      hiera("hiera_s", "small", 184'309'650, 184'416'285,
-            {.stages = {1, 2, 11, 2}, .global_att_blocks = {7, 10, 13}}),
-      hiera("hiera_b+", "base_plus", 323'493'298, 323'606'802,
+      hiera("hiera_t", "tiny", "images and videos: the usual choice", 155'906'050, 156'008'466, {}),
+      hiera("hiera_s", "small", "images and videos: between hiera_t and hiera_b+", 184'309'650,
+            184'416'285, {.stages = {1, 2, 11, 2}, .global_att_blocks = {7, 10, 13}}),
+      hiera("hiera_b+", "base_plus", "images and videos: between hiera_s and hiera_l", 323'493'298,
+            323'606'802,
             {.embed_dim = 112,
              .num_heads = 2,
              .stages = {2, 3, 16, 3},
              .global_att_blocks = {12, 16, 20},
              .window_pos_embed_bkg_spatial_size = {14, 14}}),
-      hiera("hiera_l", "large", 897'952'466, 898'083'611,
+      hiera("hiera_l", "large", "images and videos, where time does not count", 897'952'466,
+            898'083'611,
             {.embed_dim = 144,
              .num_heads = 2,
              .stages = {2, 6, 36, 4},
@@ -166,14 +170,20 @@ std::vector<std::string_view> Sam2Config::ignored_keys() const {
 // Nearly all of the work is there; prompts, mask decoder and what makes a memory stay exact. So do
 // the first block of the trunk, whose short rows gain least, and the few projections from one stage
 // to the next: all that follows is added to what they give. With the projections masks of
-// sam2-nano's clicks fall below a mean IoU of 0.98 with float32's, with the block close to it.
-LayerSet Sam2Config::reduced_layers(WeightFormat) {
+// sam2-nano's clicks fall below a mean IoU of 0.98 with float32's, with the block close to it. In
+// int8 so do the layers of RepViT behind GELU.
+LayerSet Sam2Config::reduced_layers(WeightFormat format) {
   static constexpr std::string_view kLayers[]{"image_encoder.trunk.blocks",
                                               "image_encoder.trunk.body.*.blocks.*.channel_mixer",
                                               "memory_attention.layers"};
-  static constexpr std::string_view kExact[]{"image_encoder.trunk.blocks.0",
-                                             "image_encoder.trunk.blocks.*.proj"};
-  return {.within = kLayers, .except = kExact};
+  static constexpr std::string_view kExact[]{
+      "image_encoder.trunk.blocks.0",
+      "image_encoder.trunk.blocks.*.proj",
+      "image_encoder.trunk.body.*.blocks.*.channel_mixer.conv2",
+  };
+  const std::span<const std::string_view> exact(kExact);
+  return {.within = kLayers,
+          .except = format == WeightFormat::kInt8 ? exact : exact.first(exact.size() - 1)};
 }
 
 // They lose nothing in memory.

@@ -15,6 +15,7 @@ std::span<const Release> releases() {
   static const std::array kReleases{
       Release{.variant = "sam3",
               .name = "sam3",
+              .purpose = "all that a text names, in images and videos",
               .source = "https://github.com/facebookresearch/sam3",
               .license = "SAM License",
               .license_url = "https://github.com/facebookresearch/sam3/blob/main/LICENSE",

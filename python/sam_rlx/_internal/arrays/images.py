@@ -13,16 +13,14 @@ from sam_rlx._internal.arrays.checks import as_integer, as_items
 from sam_rlx._internal.arrays.foreign import as_array, has, is_array, refuse_other_library
 from sam_rlx._internal.arrays.pages import warn_of_pages
 from sam_rlx._internal.arrays.pil import is_pil, read_pil
-from sam_rlx._internal.arrays.pixels import IMAGE, to_uint8
+from sam_rlx._internal.arrays.pixels import IMAGE, Stretch, to_uint8
 from sam_rlx._internal.printable import shown
 from sam_rlx.errors import InvalidArgumentError
 
 _CHANNELS = (1, 3, 4)
 
 
-def as_rgb(
-    image: Any, *, stretch: bool | tuple[float, float] = False, way_out: str = ""
-) -> NDArray[np.uint8]:
+def as_rgb(image: Any, *, stretch: Stretch = False, way_out: str = "") -> NDArray[np.uint8]:
     """Convert an image in any common form to a contiguous uint8 (H, W, 3) array.
 
     Parameters
@@ -32,7 +30,7 @@ def as_rgb(
         channels last (H, W, 1|3|4) or channels first (1|3|4, H, W); if both orders fit, channels
         last wins. Any strides. The fourth channel (alpha) is dropped, not blended. Other array
         types take part as `foreign.as_array` reads them.
-    stretch : bool or (low, high)
+    stretch : bool, "channels" or (low, high)
         For other ranges: as for `io.read_image`.
     way_out : str
         What messages advise for values of another range. "": a line of NumPy.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._internal.arrays.pixels import from_mode_i, from_pil, to_uint8
+from sam_rlx._internal.arrays.pixels import Stretch, from_mode_i, from_pil, to_uint8
 from sam_rlx._internal.arrays.stored import storage_of
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
@@ -27,9 +27,7 @@ def is_pil(image: Any) -> bool:
     return kind is not None and isinstance(image, kind)
 
 
-def read_pil(
-    image: Any, stretch: bool | tuple[float, float] = False, way_out: str = ""
-) -> NDArray[np.uint8]:
+def read_pil(image: Any, stretch: Stretch = False, way_out: str = "") -> NDArray[np.uint8]:
     """Return the pixels (H, W, 1|3) of a PIL image, not turned; arguments as of `to_uint8`.
 
     `stretch` takes the values that the file holds, also where Pillow shows others.

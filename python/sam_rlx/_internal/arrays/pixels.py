@@ -3,13 +3,16 @@
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.arrays.foreign import described
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
+
+# The range of values that becomes 0 to 255: as for `to_uint8`.
+Stretch: TypeAlias = bool | Literal["channels"] | tuple[float, float]
 
 IMAGE = (
     "a uint8, uint16 or [0, 1] float image (H, W), (H, W, 1|3|4) or (1|3|4, H, W), or a PIL image"
@@ -52,7 +55,7 @@ def from_pil(image: Any) -> NDArray[Any]:
 
 def to_uint8(
     image: NDArray[Any],
-    stretch: Any = False,
+    stretch: Stretch = False,
     *,
     way_out: str = "",
     no_data: float | None = None,
@@ -64,9 +67,9 @@ def to_uint8(
     image : ndarray (H, W, C)
         uint8, which stays; uint16 (divided by 257); float in [0, 1] (times 255), or beyond it by
         rounding, up to 0.001. With `stretch` any numbers.
-    stretch : bool or (low, high)
-        True: the lowest and highest finite value become 0 and 255. A pair: these do, and what is
-        beyond is clipped. NaN becomes 0.
+    stretch : bool, "channels" or (low, high)
+        True: the lowest and highest finite value become 0 and 255; ``"channels"``: those of each
+        channel. A pair: these do, and what is beyond is clipped. NaN becomes 0.
     way_out : str
         What messages advise for values of another range. "": a line of NumPy.
     no_data : float, optional
@@ -84,6 +87,9 @@ def to_uint8(
         Less than a tenth of the range of uint16 or of [0, 1] is used.
     """
     absent = None if no_data is None else _absent(image, no_data)
+    if isinstance(stretch, str) and stretch == "channels":
+        channels = np.split(image, image.shape[2], axis=2)
+        return np.concatenate([_stretched(each, True, absent) for each in channels], axis=2)
     if stretch is not False:
         return _stretched(image, stretch, absent)
     if image.dtype == np.uint8:
@@ -255,7 +261,7 @@ def _limits(stretch: Any) -> tuple[float, float]:
         low, high = (float(value) for value in stretch)
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"stretch: expected True, False or (low, high), found {stretch!r}"
+            f"stretch: expected True, False, 'channels' or (low, high), found {stretch!r}"
         ) from error
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidArgumentError(f"stretch: expected low < high, found {stretch!r}")

@@ -16,7 +16,7 @@ from sam_rlx._internal.arrays.checks import as_path
 from sam_rlx._internal.arrays.images import as_hw
 from sam_rlx._internal.arrays.pages import choose_page
 from sam_rlx._internal.arrays.pil import read_pil, upright
-from sam_rlx._internal.arrays.pixels import OF_FILES
+from sam_rlx._internal.arrays.pixels import OF_FILES, Stretch
 from sam_rlx._internal.files import hints
 from sam_rlx._internal.packages import optional
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
@@ -77,7 +77,7 @@ def pillow(module: str) -> Any:
 def read_image(
     path: ImageFile,
     *,
-    stretch: bool | tuple[float, float] = False,
+    stretch: Stretch = False,
     page: int | None = None,
 ) -> NDArray[np.uint8]:
     """Read an image file as RGB, upright.
@@ -91,10 +91,11 @@ def read_image(
     path : str, path or binary file
         A format of pixels: PNG, JPEG, WebP, GIF, BMP, TIFF, AVIF, JPEG 2000, PPM and others that
         Pillow decodes by itself. PostScript is none: it is a program.
-    stretch : bool or (low, high)
-        For files of another range, such as 12 bits in 16, signed or float rasters. True: the lowest
-        and highest value become 0 and 255. A pair: these values do, and what is beyond is clipped.
-        NaN becomes 0.
+    stretch : bool, "channels" or (low, high)
+        For files of another range, such as 12 bits in 16, signed or float rasters, and for models
+        that were trained so. True: the lowest and highest value become 0 and 255;
+        ``"channels"``: those of each channel. A pair: these values do, and what is beyond is
+        clipped. NaN becomes 0.
     page : int, optional
         Which page of a TIFF stack or of an animation, from 0; reduced copies do not count. Default:
         the first one (of HEIF the primary one, of an animated PNG its still image), with a warning
@@ -124,7 +125,7 @@ def read_image(
 
 
 def as_upright_rgb(
-    image: Any, stretch: bool | tuple[float, float] = False, way_out: str = OF_FILES
+    image: Any, stretch: Stretch = False, way_out: str = OF_FILES
 ) -> NDArray[np.uint8]:
     """Return the open page of an image file as RGB (H, W, 3), turned as its orientation says.
 

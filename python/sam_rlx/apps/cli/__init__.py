@@ -20,6 +20,7 @@ from sam_rlx.apps.cli import (
     everything,
     export,
     info,
+    models,
     parity,
     quantize,
     segment,
@@ -51,7 +52,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentP
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     modules = (
         *(segment, everything, track, batch, annotate, serve, export),
-        *(info, convert, quantize, parity, demo),
+        *(info, models, convert, quantize, parity, demo),
     )
     for module in modules:
         module.add_parser(commands)

@@ -8,6 +8,7 @@ from typing import Any
 from sam_rlx import _core
 from sam_rlx import model as models
 from sam_rlx._internal.progress import terminal_clock
+from sam_rlx._internal.weights.fine_tunes import fine_tune
 from sam_rlx._internal.weights.sources import find_checkpoint
 from sam_rlx.apps.cli import common
 from sam_rlx.errors import SamRlxError
@@ -76,9 +77,11 @@ def _print_releases(rows: list[dict[str, Any]]) -> None:
 
 def _read(source: str, key: str | None, lora: str | None) -> dict[str, Any]:
     """Return what is known of a checkpoint: its file, and its model or why it does not load."""
-    path = os.fspath(find_checkpoint(source))
+    found = find_checkpoint(source)
+    path = os.fspath(found)
     try:
         model = _facts(models.load_model(source, key=key, lora=lora), key)
+        model["fine_tune"] = fine_tune(found)
     except SamRlxError as error:
         try:
             return {"file": _core.inspect_checkpoint(path, key), "reason": str(error)}
@@ -112,6 +115,8 @@ def _print_model(facts: dict[str, Any], file: dict[str, Any]) -> None:
     for line in ("", facts["source"], facts["summary"]):
         common.tell(line)
     common.tell(f"network input {facts['img_size']}, mask input {facts['mask_side']}")
+    if facts["fine_tune"] is not None:
+        common.tell(f"by its name {facts['fine_tune']} (docs: which file)")
     if facts["lora"] is not None:
         common.tell(f"merged with the adapter {facts['lora']}")
     _print_wrappers(file)
