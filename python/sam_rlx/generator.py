@@ -251,7 +251,10 @@ class MaskGenerator:
     min_mask_region_area : int
         With a value > 0, holes and islands smaller than this many pixels are removed.
     multimask_output : bool
-        Three candidate masks for each point, or one.
+        Three candidate masks for each point, or one. SAM-HQ gives one: as for
+        `ImagePredictor.predict`.
+    hq_token_only : bool
+        SAM-HQ alone: the masks of its own token, as for `ImagePredictor.predict`.
     use_m2m : bool
         SAM 2: give each mask to the model once more as a prompt, with its point, and keep what
         comes out.
@@ -302,6 +305,7 @@ class MaskGenerator:
         point_grids: Sequence[ArrayLike] | None = None,
         min_mask_region_area: int = 0,
         multimask_output: bool = True,
+        hq_token_only: bool = False,
         use_m2m: bool = False,
         mask_threshold: float | None = None,
         output_mode: Literal["binary_mask", "uncompressed_rle", "coco_rle"] = "binary_mask",
@@ -342,6 +346,7 @@ class MaskGenerator:
             as_flag("use_m2m", use_m2m),
             mask_threshold,
             True,
+            as_flag("hq_token_only", hq_token_only),
         )
         arguments = (as_num_threads(num_threads), options, grids, *switches)
         self._set_up(

@@ -34,6 +34,7 @@ CLICK_CLASSES = (
     "EdgeTamVideoModel",
     "Sam3TrackerModel",
     "Sam3TrackerVideoModel",
+    "SamHQModel",
 )
 CLASSES = (*CLICK_CLASSES, "Sam3Model", "Sam3VideoModel")
 VISION_CLASSES = ("SamVisionModel", "Sam2VisionModel", "Sam3VisionModel")
@@ -165,7 +166,7 @@ def click_model(model: Any) -> Any:
     from transformers import EdgeTamConfig, Sam2Config, Sam3TrackerConfig
 
     name = type(model).__name__
-    if name in ("SamModel", "Sam2Model", "EdgeTamModel", "Sam3TrackerModel"):
+    if name in ("SamModel", "SamHQModel", "Sam2Model", "EdgeTamModel", "Sam3TrackerModel"):
         return model
     weights = model.state_dict()
     if name == "Sam3VideoModel":
@@ -203,9 +204,11 @@ def _click(model: Any, pixels: Any) -> Mapping[str, Any]:
         input_points=torch.tensor([[[POINT]]], dtype=pixels.dtype),
         input_labels=torch.ones(1, 1, 1, dtype=torch.long),
     )
-    masks = out.pred_masks[0, 0]
+    masks, iou = out.pred_masks[0, 0], out.iou_scores[0, 0]
+    if type(model).__name__ == "SamHQModel":  # the best one of several is the first
+        masks, iou = masks[:1], iou[:1]
     clamped = family(type(model).__name__) != "Sam"  # as Meta's predictors do
-    return {"low_res": masks.clamp(-32, 32) if clamped else masks, "iou": out.iou_scores[0, 0]}
+    return {"low_res": masks.clamp(-32, 32) if clamped else masks, "iou": iou}
 
 
 def _detect(model: Any, pixels: Any) -> Mapping[str, Any]:

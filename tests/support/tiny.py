@@ -203,7 +203,10 @@ _EMBEDDINGS = (
     "cls_embed",
     "query_embed",
     "presence_token",
+    "hf_token",
+    "hq_token",
 )
+_TRANSPOSED = ("output_upscaling", "compress_vit_feat", "embedding_encoder")
 
 
 def _random_value(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
@@ -227,7 +230,7 @@ def _random_value(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.fl
     if parts[-1] == "weight" and len(shape) == 1:
         return 1 + np.float32(0.2) * noise
     if parts[-1] in ("weight", "in_proj_weight"):
-        transposed = "output_upscaling" in parts or parts[-2].startswith("dconv_2x2")
+        transposed = parts[-2].startswith("dconv_2x2") or any(n in parts for n in _TRANSPOSED)
         fan_in = shape[0] if transposed else int(np.prod(shape[1:]))
         return noise / np.float32(fan_in**0.5)
     return np.float32(0.2) * noise
