@@ -144,9 +144,9 @@ class MaskPrediction(ResultForms):
     ----------
     masks : ndarray ([B,] K, H, W), or RunLengthMasks
         bool at the size of the image; float32 logits with `return_logits`. With `tile` they are
-        `RunLengthMasks`, which are decoded one at a time. K is 3 with
-        `multimask_output`, else 1; always 1 from SAM-HQ. From SAM 3, holes of at most 256 positions of the low-resolution
-        mask are filled, as upstream does.
+        `RunLengthMasks`, which are decoded one at a time. K is 3 with `multimask_output`, else 1;
+        always 1 from SAM-HQ. From SAM 3, holes of at most 256 positions of the low-resolution mask
+        are filled, as upstream does.
     iou_predictions : ndarray ([B,] K), float32
         The network's own estimate of each mask's IoU. Not clamped: may pass 1.
     low_res_masks : ndarray ([B,] K, S, S), float32

@@ -78,13 +78,13 @@ def test_names_arguments_and_defaults_are_upstreams(sam_hq):
 
 
 def test_checkpoints_of_the_other_package_are_refused(path, tiny_checkpoint):
-    with pytest.raises(sam_rlx.CheckpointError, match="variant vit_b: .*without the HQ token"):
+    with pytest.raises(sam_rlx.CheckpointError, match=r"variant vit_b: .*without the HQ token"):
         segment_anything.sam_model_registry["vit_b"](path)
-    with pytest.raises(sam_rlx.CheckpointError, match="variant hq_vit_b: .*expected SAM-HQ's"):
+    with pytest.raises(sam_rlx.CheckpointError, match=r"variant hq_vit_b: .*expected SAM-HQ's"):
         segment_anything_hq.sam_model_registry["vit_b"](tiny_checkpoint)
+    predictor = segment_anything_hq.SamPredictor(Sam(sam_rlx.load_model(tiny_checkpoint)))
+    predictor.set_image(np.zeros((9, 9, 3), np.uint8))
     with pytest.raises(sam_rlx.InvalidArgumentError, match="hq_token_only"):
-        predictor = segment_anything_hq.SamPredictor(Sam(sam_rlx.load_model(tiny_checkpoint)))
-        predictor.set_image(np.zeros((9, 9, 3), np.uint8))
         predictor.predict(box=np.array([1, 1, 5, 5]), hq_token_only=True)
 
 

@@ -134,12 +134,9 @@ def test_the_mask_is_the_sum(path):
         assert result.masks.shape == (1, 90, 133)
         assert result.iou_predictions.shape == (1,)
     # The HQ token's own mask does not depend on which of SAM's is chosen.
-    np.testing.assert_array_equal(
-        found[True, True].low_res_masks, found[False, True].low_res_masks
-    )
+    np.testing.assert_array_equal(found[True, True].low_res_masks, found[False, True].low_res_masks)
     parts = [
-        found[many, False].low_res_masks - found[True, True].low_res_masks
-        for many in (True, False)
+        found[many, False].low_res_masks - found[True, True].low_res_masks for many in (True, False)
     ]
     assert np.abs(parts[0] - parts[1]).max() > 0.1
     for alone in (True, False):

@@ -5,7 +5,14 @@ import pytest
 import sam_rlx
 from support.ops import check, f64, normal, op, rng
 
-SHAPES = [(1, 1, 1, 1), (5, 7, 3, 2), (2, 33, 16, 8), (1, 40, 5, 3), (12, 1, 4, 4), (64, 64, 64, 32)]
+SHAPES = [
+    (1, 1, 1, 1),
+    (5, 7, 3, 2),
+    (2, 33, 16, 8),
+    (1, 40, 5, 3),
+    (12, 1, 4, 4),
+    (64, 64, 64, 32),
+]
 
 
 def inputs(height, width, channels, count):

@@ -33,7 +33,9 @@ def head_shapes(width: int, vit_dim: int) -> tiny.Shapes:
     return shapes
 
 
-def shapes_of(config: tiny.SamConfig = tiny.TINY, trunk: TinyViTConfig | None = None) -> tiny.Shapes:
+def shapes_of(
+    config: tiny.SamConfig = tiny.TINY, trunk: TinyViTConfig | None = None
+) -> tiny.Shapes:
     """Names and shapes of all tensors of a checkpoint, with ViT or with TinyViT."""
     if trunk is None:
         return {**tiny.sam_shapes(config), **head_shapes(config.out_chans, config.embed_dim)}

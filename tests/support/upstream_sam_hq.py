@@ -70,9 +70,7 @@ class TinyViT(tiny_vit_sam.TinyViT):  # type: ignore[misc]
         return self.neck(upstream.channels_first(x.view(len(x), height, width, -1))), [early]
 
 
-def build(
-    config: tiny.SamConfig, trunk: TinyViTConfig | None = None, seed: int | None = 0
-) -> Any:
+def build(config: tiny.SamConfig, trunk: TinyViTConfig | None = None, seed: int | None = 0) -> Any:
     """Build `Sam` of any size, with ViT or TinyViT, with random weights unless `seed` is None."""
     plain = upstream.build_sam(config, seed=None)
     if trunk is None:
@@ -98,9 +96,7 @@ def build(
         config.mlp_dim,
         config.iou_head_hidden_dim,
     )
-    model = Sam(
-        encoder, plain.prompt_encoder, decoder, list(tiny.PIXEL_MEAN), list(tiny.PIXEL_STD)
-    )
+    model = Sam(encoder, plain.prompt_encoder, decoder, list(tiny.PIXEL_MEAN), list(tiny.PIXEL_STD))
     if seed is not None:
         upstream.load_state_dict(model, tiny_sam_hq.weights(config, trunk, seed))
     return model.eval()

@@ -117,7 +117,10 @@ def test_masks(parity, sam_hq, tmp_path, images, kind, multimask_output, hq_toke
     predictor = sam_rlx.ImagePredictor(model)
     network = sam_hq.build(config, trunk, seed)
     wide = upstream.double(network)
-    for name, image in (("wide", images["wide 400x600"]), ("odd", images["wide 400x600"][:391, :263])):
+    for name, image in (
+        ("wide", images["wide 400x600"]),
+        ("odd", images["wide 400x600"][:391, :263]),
+    ):
         predictor.set_image(image)
         for prompt, prompts in cases(model.mask_side).items():
             ours = run_ours(predictor, prompts, **options)
@@ -216,8 +219,7 @@ def test_released_size(parity, sam_hq, tmp_path, images, variant):
     network.eval()  # makes the terms for pairs of positions of what was loaded
     del weights
     single = [
-        run_upstream(sam_hq, network, image, POINTS, hq_token_only=alone)
-        for alone in (False, True)
+        run_upstream(sam_hq, network, image, POINTS, hq_token_only=alone) for alone in (False, True)
     ]
     network.double()
     with upstream.float64():

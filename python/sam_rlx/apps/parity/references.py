@@ -188,6 +188,13 @@ class SamHqReference(SamReference):
             self.before: Mapping[str, str] = {}
         super().__init__(model, weights)
 
+    def encode(self, image: NDArray[np.uint8]) -> None:
+        """Encode an image for clicks, with what ours makes of it at once."""
+        super().encode(image)
+        decoder = self.network.mask_decoder
+        decoder.embedding_encoder(self._predictor.features)
+        decoder.compress_vit_feat(self._predictor.interm_features[0].permute(0, 3, 1, 2))
+
     def _tokens(self, stage: str) -> list[int]:
         """Of the token of SAM-HQ, which is the last one, ours makes all that stand before it."""
         count = self.network.mask_decoder.num_mask_tokens

@@ -1,4 +1,4 @@
-"""The interface of ``segment_anything_hq`` 0.3 on NumPy: same names, arguments, defaults and shapes.
+"""The interface of ``segment_anything_hq`` 0.3 on NumPy: same names, arguments and defaults.
 
 It is `sam_rlx.compat.segment_anything` with SAM-HQ's models and ``hq_token_only``; ``utils`` are
 those of that package.
