@@ -1,7 +1,7 @@
 """transformers' classes with random weights: their folders, and what they and we compute.
 
 Needs transformers 5. `no_memory_embedding` of SAM 3's trackers is zero: transformers adds it to a
-level that the decoder does not read.
+level that the decoder does not read. `SamHQModel` decodes the map that its transformer gives.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sam_rlx.apps.parity.hugging_face import decode_what_the_transformer_gives
 
 from support import tiny
 from support.hugging_face_configs import config, family, side, use_metas_epsilon
@@ -59,6 +60,8 @@ def fill(model: Any, seed: int = 0) -> Any:
     # Batch norms count their steps, in whole numbers.
     rest = {n: value for n, value in model.state_dict().items() if n not in drawn}
     model.load_state_dict({**rest, **{n: torch.from_numpy(value) for n, value in drawn.items()}})
+    if type(model).__name__ == "SamHQModel":
+        decode_what_the_transformer_gives(model.mask_decoder)
     return model.eval()
 
 

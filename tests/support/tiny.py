@@ -247,16 +247,20 @@ def sam_weights(config: SamConfig = TINY, seed: int = 0) -> Weights:
 
 
 def vivid_weights(config: SamConfig = TINY, seed: int = 0) -> Weights:
-    """Random weights whose masks depend on the point: many small ones instead of one large.
+    """Random weights whose masks depend on the point: many small ones instead of one large."""
+    return made_vivid(sam_weights(config, seed))
+
+
+def made_vivid(weights: Weights) -> Weights:
+    """Change random weights so that masks depend on the point.
 
     Positions attend to tokens of a similar position, and the value of a mask where nothing is is
     below zero.
     """
-    weights = sam_weights(config, seed)
     for name, value in weights.items():
         if name.endswith("gaussian_matrix"):
             weights[name] = np.float32(0.5) * value
-        elif ".output_hypernetworks_mlps." in name and ".layers.2." in name:
+        elif ".layers.2." in name and (".output_hypernetworks_mlps." in name or ".hf_mlp" in name):
             weights[name] = np.float32(8) * value
             if name.endswith("bias"):
                 weights[name] -= np.float32(4)

@@ -172,23 +172,79 @@ def test_batches_of_boxes(sam_hq, tmp_path, images, hq_token_only):
 
 
 def test_everything_mode(sam_hq, tmp_path, images):
-    weights = tiny_sam_hq.weights(seed=2)
+    weights = tiny.made_vivid(tiny_sam_hq.weights(seed=2))
     image = images["wide 400x600"][:233, :301]
     model = sam_rlx.load_model(upstream.save_pth(tmp_path / "x.pt", weights), image_size=128)
-    options = {"points_per_side": 5, "pred_iou_thresh": 0.1, "stability_score_thresh": 0.2}
-    network = sam_hq.build(tiny.TINY, seed=2)
+    options = {"points_per_side": 5, "pred_iou_thresh": 0.0, "stability_score_thresh": 0.0}
+    options["box_nms_thresh"] = 1.0  # all stay: random masks look alike
+    network = sam_hq.build(tiny.TINY, seed=None)
+    upstream.load_state_dict(network, weights)
     for multimask_output in (True, False):
         generator = sam_rlx.MaskGenerator(model, **options, multimask_output=multimask_output)
         with upstream.stable_nms():
             theirs = sam_hq.SamAutomaticMaskGenerator(network, **options).generate(
                 image, multimask_output=multimask_output
             )
-        ours = generator.generate(image)
-        assert len(ours) == len(theirs) > 0
-        for mine, other in zip(ours, theirs, strict=True):
-            assert mine.point_coords == other["point_coords"]
-            a, b = mine.mask(), other["segmentation"]
+        ours = {tuple(mine.point_coords[0]): mine for mine in generator.generate(image)}
+        others = {tuple(other["point_coords"][0]): other for other in theirs}
+        assert ours.keys() == others.keys()
+        assert len(ours) == 25
+        for point, mine in ours.items():
+            a, b = mine.mask(), others[point]["segmentation"]
             assert (a & b).sum() >= 0.999 * (a | b).sum()
+            assert abs(mine.predicted_iou - others[point]["predicted_iou"]) < 1e-4
+
+
+def prompts_of_transformers(prompts, dtype):
+    """Prompts in pixels of the input, for one image."""
+    torch, found = upstream.torch, {}
+    if "point_coords" in prompts:
+        found["input_points"] = torch.as_tensor(prompts["point_coords"])[None, None].to(dtype)
+        found["input_labels"] = torch.as_tensor(prompts["point_labels"])[None, None]
+    if "box" in prompts:
+        found["input_boxes"] = torch.as_tensor(prompts["box"]).reshape(1, -1, 4).to(dtype)
+    if "mask_input" in prompts:
+        found["input_masks"] = torch.as_tensor(prompts["mask_input"])[None].to(dtype)
+    return found
+
+
+@pytest.mark.parametrize("hq_token_only", [False, True])
+@pytest.mark.parametrize("multimask_output", [True, False])
+def test_masks_of_transformers(parity, tmp_path, multimask_output, hq_token_only):
+    pytest.importorskip("transformers", reason="needs transformers")
+    from support import hugging_face_models as hf
+
+    options = {"multimask_output": multimask_output, "hq_token_only": hq_token_only}
+    model = hf.make("SamHQModel", seed=3 + 2 * multimask_output + hq_token_only)
+    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(hf.save(model, tmp_path / "folder")))
+    side = predictor.model.img_size
+    predictor.set_image(hf.image(side))
+    pixels = upstream.torch.from_numpy(hf.pixel_values("SamHQModel", hf.image(side)))
+    cases = {
+        "a point": {"point_coords": [[40.0, 30.5]], "point_labels": [1]},
+        "points": {"point_coords": [[40.0, 30.5], [90.25, 100.0]], "point_labels": [1, 0]},
+        "two boxes": {"box": np.array([[10.0, 20.5, 70.0, 90.0], [50.0, 5.0, 120.25, 60.0]])},
+        "a mask": {"mask_input": mask_input(predictor.model.mask_side)},
+    }
+    cases["all"] = {**cases["points"], **cases["a mask"], "box": np.array([5.0, 9.0, 99.0, 80.5])}
+
+    def run(dtype, prompts):
+        given = prompts_of_transformers(prompts, dtype)
+        with upstream.torch.no_grad():
+            out = model.to(dtype)(pixel_values=pixels.to(dtype), **given, **options)
+        return out.pred_masks[0, :, :1].numpy(), out.iou_scores[0, :, :1].numpy()
+
+    for name, prompts in cases.items():
+        found = predictor.predict(**prompts, **options)
+        ours = (found.low_res_masks, found.iou_predictions)
+        single = run(upstream.torch.float32, prompts)
+        nudged = [run(upstream.torch.float32, _moved(prompts, i)) for i in range(3)]
+        with upstream.float64():
+            exact = run(upstream.torch.float64, prompts)
+        for i, value in enumerate(ours):
+            more = [each[i] for each in nudged] if exact[i].size < 8 else []
+            shaped = value.reshape(exact[i].shape)
+            parity.close(shaped, exact[i], single[i], f"{name} result {i}", more)
 
 
 RELEASED = {

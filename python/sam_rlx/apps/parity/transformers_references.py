@@ -219,6 +219,8 @@ class SamHqReference(SamReference):
     notes = (
         *SamReference.notes,
         "of several masks the best one is compared, which sam_rlx gives as SAM-HQ's code does",
+        "masks are made of the map behind the two-way transformer, as SAM-HQ's are; transformers "
+        "makes them of the map before it, with rows and columns swapped",
     )
 
     def _tokens(self, stage: str) -> list[int]:
