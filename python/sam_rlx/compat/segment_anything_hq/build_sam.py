@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.segment_anything import build_sam as plain
+from sam_rlx.compat.segment_anything.build_sam import HQ, VARIANTS
+from sam_rlx.compat.segment_anything.build_sam import sam_model_registry as plain_registry
 from sam_rlx.compat.segment_anything_hq.modeling import Sam
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import load_model
@@ -28,9 +29,9 @@ def _builder(variant: str, name: str) -> Callable[..., Sam]:
 _NAMES = {"vit_tiny": "vit_t"}  # of functions, where upstream's registry has another one
 _BUILDERS = {
     name: _builder(variant, _NAMES.get(name, name))
-    for variant in plain.VARIANTS
-    if variant.startswith(plain.HQ)
-    for name in [variant.removeprefix(plain.HQ)]
+    for variant in VARIANTS
+    if variant.startswith(HQ)
+    for name in [variant.removeprefix(HQ)]
 }
 build_sam = build_sam_vit_h = _BUILDERS["vit_h"]
 build_sam_vit_l = _BUILDERS["vit_l"]
@@ -40,8 +41,8 @@ build_sam_vit_t = _BUILDERS["vit_tiny"]
 sam_model_registry: dict[str, Callable[..., Sam]] = {"default": build_sam, **_BUILDERS}
 # SAM without HQ.
 sam_model_registry_baseline = {
-    **{name: plain.sam_model_registry[name] for name in ("default", "vit_h", "vit_l", "vit_b")},
-    "vit_tiny": plain.build_sam_vit_t,
+    **{name: plain_registry[name] for name in ("default", "vit_h", "vit_l", "vit_b")},
+    "vit_tiny": plain_registry["vit_t"],
 }
 
 __dir__ = public_names(__name__)
