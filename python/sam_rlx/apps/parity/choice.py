@@ -40,7 +40,7 @@ def reference_of(model: Model, choice: str) -> Any:
     if encoder.get("tiny_vit"):
         if choice == "transformers":
             raise UnsupportedError("reference: expected 'meta' for MobileSAM, found 'transformers'")
-        return references.SamHqReference if has_hq else references.MobileSamReference
+        return references.SamHqTinyReference if has_hq else references.MobileSamReference
     if not has_hq:
         return kind
     if issubclass(kind, transformers_references.TransformersReference):

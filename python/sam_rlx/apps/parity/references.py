@@ -183,11 +183,6 @@ class SamHqReference(SamReference):
     name = "segment-anything-hq"
     build = staticmethod(networks.sam_hq)
 
-    def __init__(self, model: Model, weights: networks.Weights) -> None:
-        if model.config["image_encoder"]["tiny_vit"]:
-            self.before: Mapping[str, str] = {}
-        super().__init__(model, weights)
-
     def encode(self, image: NDArray[np.uint8]) -> None:
         """Encode an image for clicks, with what ours makes of it at once."""
         super().encode(image)
@@ -199,6 +194,12 @@ class SamHqReference(SamReference):
         """Of the token of SAM-HQ, which is the last one, ours makes all that stand before it."""
         count = self.network.mask_decoder.num_mask_tokens
         return [0, *range(2 if stage == "point" else 1, 1 + count)]
+
+
+class SamHqTinyReference(SamHqReference):
+    """The same with MobileSAM's trunk."""
+
+    before: ClassVar = {}
 
 
 class Sam2Reference(Reference):

@@ -161,7 +161,7 @@ class SamReference(TransformersReference):
 
     stages = ("image", *CLICKS)
     before: ClassVar = {"image_encoder.patch_embed": "image_encoder.blocks.0"}
-    notes = (
+    notes: tuple[str, ...] = (
         _IMAGES,
         _NO_EVERYTHING,
         "norms of the mask decoder have Meta's epsilon, 1e-5; transformers' default is 1e-6",
