@@ -39,6 +39,7 @@ class FoundObject:
     mask: PackedMask
     track: str = ""
     note: str = ""
+    name: str = ""
 
 
 @dataclass(eq=False)
@@ -156,6 +157,27 @@ def points(where: str, value: Any) -> list[tuple[float, float]]:
 def size(where: str, height: Any, width: Any) -> Size:
     """Return (H, W)."""
     return whole(where, height, 1, MAX_SIDE), whole(where, width, 1, MAX_SIDE)
+
+
+def is_here(where: str, name: str, hw: Size, size_of: SizeOf) -> bool:
+    """Tell whether an image is open; `InvalidArgumentError` if that has another size.
+
+    Nothing is made of the masks of others: a file may say any size.
+    """
+    known = size_of(name)
+    if known is not None and known != hw:
+        raise InvalidArgumentError(
+            f"{where}: expected masks of {known[1]} x {known[0]} pixels, found {hw[1]} x {hw[0]}"
+        )
+    return known is not None
+
+
+def size_of_clip(where: str, size_of: SizeOf) -> Size:
+    """Return the size (H, W) of the clip whose frames a file has."""
+    known = size_of("")
+    if known is None:
+        raise InvalidArgumentError(f"{where}: expected a clip for it, found images")
+    return known
 
 
 def wrong(where: str, expected: str, found: Any) -> InvalidArgumentError:
