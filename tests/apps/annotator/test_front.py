@@ -49,7 +49,7 @@ def test_the_module_sends_what_sessions_take() -> None:
     sent = set(re.findall(r'send\("(\w+)"', joined()))
     rows = {*table_of(ImageSession), *table_of(VideoSession)}
     assert sent - rows == {"ready", "bye", "leave", "hover", "stop"}
-    assert rows - sent == {"start", "recolor", "import_from", "check", "order", "leave_out"}
+    assert rows - sent == {"start", "recolor", "import_from", "check", "order"}
 
 
 def test_without_anywidget_the_error_says_what_to_install() -> None:
