@@ -7,8 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 import sam_rlx
+from sam_rlx.apps.annotator import history as module
 from sam_rlx.apps.annotator.history import History
 from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.shelf import Shelf
 from sam_rlx.apps.annotator.values import Mask, Object, PackedMask, masks_of
 from scipy import ndimage
 
@@ -66,6 +68,40 @@ def test_the_history_of_many_clicks_is_small(clicks: int) -> None:
     last = history.document("k").get(1 + (clicks - 31) // 100)
     assert last is not None
     assert (last.mask == expected).all()
+
+
+def test_the_oldest_masks_go_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit nothing is forgotten: undo reads the masks back."""
+    monkeypatch.setattr(module, "MAX_UNDO_BYTES", 60_000)
+    some = shapes(5)
+    history = History()
+    states = []
+    for n in range(60):
+        moved = np.roll(some[n % 5], 5 * n, axis=0)
+        one = Object(1, "a", (1, 2, 3), masks={0: Mask(PackedMask.of(moved), 0.9, "click")})
+        history.record({"k": history.document("k").with_objects(one)}, "click", "click")
+        states.append(moved)
+    assert len(history.edits) == 60
+    held = {id(m): m for e in history.edits for c in e.changes for m in masks_of(c.before)}
+    assert sum(mask.nbytes for mask in held.values()) < 60_000
+    for wanted in reversed(states[:-1]):
+        history.undo("k")
+        (one,) = history.document("k").objects
+        assert (one.mask == wanted).all()
+    while history.redo("k"):
+        pass
+    assert (history.document("k").objects[0].mask == states[-1]).all()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Shelf, "put", full)
+    for n in range(60):
+        one = Object(
+            2, "b", (1, 2, 3), masks={0: Mask(PackedMask.of(np.roll(some[0], n)), 1, "hand")}
+        )
+        history.record({"k": history.document("k").with_objects(one)}, "click", "click")
+    assert len(history.edits) < 120
 
 
 def test_what_is_shown_is_not_folded_and_what_is_left_is() -> None:

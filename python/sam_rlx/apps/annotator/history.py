@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sam_rlx.apps.annotator.limits import MAX_EDITS, MAX_RECENT, MAX_UNDO_BYTES
+from sam_rlx.apps.annotator.shelf import Shelf
 from sam_rlx.apps.annotator.values import (
     PROJECT,
     Change,
@@ -106,6 +107,7 @@ class History:
         self._bytes: dict[int, int] = {}  # of each edit
         self._recent: dict[str, None] = {}  # messages of views that were done
         self._total = 0
+        self._shelf = Shelf()
 
     def document(self, key: str) -> Document:
         """Return the document of an item."""
@@ -233,10 +235,27 @@ class History:
         count = _size(edit.changes)
         self._total += count - self._bytes.get(edit.n, 0)
         self._bytes[edit.n] = count
+        if self._total > MAX_UNDO_BYTES:
+            self._shelve_oldest()
         while len(self._edits) > MAX_EDITS or self._total > MAX_UNDO_BYTES:
             if next(iter(self._edits)) == edit.n:
                 break
             self._forget_oldest()
+
+    def _shelve_oldest(self) -> None:
+        """Put the masks of the oldest edits into a file, until the others take half of the most."""
+        for n, edit in self._edits.items():
+            if 2 * self._total <= MAX_UNDO_BYTES:
+                return
+            try:
+                for change in edit.changes:
+                    for mask in masks_of(change.before):
+                        mask.shelve(self._shelf)
+            except OSError:  # the oldest edits are forgotten instead
+                return
+            count = _size(edit.changes)
+            self._total += count - self._bytes[n]
+            self._bytes[n] = count
 
     def keep_last(self, count: int) -> None:
         """Forget all edits but the last ones: the others cannot be undone then."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx.apps.annotator.limits import MAX_OBJECTS
+from sam_rlx.apps.annotator.shelf import Shelf, Shelved
 from sam_rlx.errors import InvalidArgumentError
 
 Box: TypeAlias = tuple[float, float, float, float]
@@ -46,27 +47,41 @@ class PackedMask:
     def __init__(self, hw: tuple[int, int], box: tuple[int, int, int, int], bits: bytes) -> None:
         self.hw = hw
         self.box = box
-        self._stored = bits, False  # whether they are deflated
+        self._stored: tuple[bytes | Shelved, bool] = bits, False  # whether they are deflated
         self._hash: int | None = None
 
     @property
     def bits(self) -> bytes:
         """The bits of the box."""
         data, is_deflated = self._stored
-        return zlib.decompress(data) if is_deflated else data
+        found = data.read() if isinstance(data, Shelved) else data
+        return zlib.decompress(found) if is_deflated else found
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no box."""
+        return self.box[0] == self.box[2]
 
     @property
     def nbytes(self) -> int:
         """The bytes that the bits take in memory."""
-        return len(self._stored[0])
+        data, _ = self._stored
+        return 0 if isinstance(data, Shelved) else len(data)
 
     def fold(self) -> None:
         """Keep the bits deflated: nobody shows the mask. Each use inflates them."""
         data, is_deflated = self._stored
-        if not is_deflated and len(data) > _SMALL:
+        if not is_deflated and isinstance(data, bytes) and len(data) > _SMALL:
             small = zlib.compress(data)
             if len(small) < len(data):
                 self._stored = small, True
+
+    def shelve(self, shelf: Shelf) -> None:
+        """Keep the bits, deflated, on a shelf; `OSError` where that has no room."""
+        self.fold()
+        data, is_deflated = self._stored
+        if isinstance(data, bytes) and len(data) > _SMALL:
+            self._stored = shelf.put(data), is_deflated
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -105,7 +120,7 @@ class PackedMask:
     def part(self) -> NDArray[np.bool_]:
         """Return the pixels of the box: bool (y1 - y0, x1 - x0)."""
         x0, y0, x1, y1 = self.box
-        if not self.nbytes:
+        if self.is_empty:
             return np.zeros((0, 0), np.bool_)
         packed = np.frombuffer(self.bits, np.uint8).reshape(y1 - y0, -1)
         return np.unpackbits(packed, axis=1, count=x1 - x0).view(np.bool_)
@@ -113,7 +128,7 @@ class PackedMask:
     def run_lengths(self) -> NDArray[np.uint32]:
         """Return COCO's run lengths of the whole grid; only the box is looked at."""
         height, width = self.hw
-        if not self.nbytes:
+        if self.is_empty:
             return np.array([height * width], np.uint32)
         x0, y0, x1, y1 = self.box
         counts = _core.rle_encode(np.ascontiguousarray(self.part()))
@@ -127,7 +142,7 @@ class PackedMask:
         if step == 1:
             return self
         height, width = (-(-side // step) for side in self.hw)
-        if not self.nbytes:
+        if self.is_empty:
             return PackedMask((height, width), (0, 0, 0, 0), b"")
         x0, y0, x1, y1 = self.box
         left, top = x0 // step, y0 // step

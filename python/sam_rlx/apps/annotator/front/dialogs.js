@@ -59,7 +59,7 @@ export class ProjectMenu extends Popover {
       host && item("images", WORDS.addImages, () => host.files.click()),
       host && item("play", WORDS.openFrames, () => host.frames.click()),
       host && state.image && item("down", WORDS.loadObjects, () => host.saved.click()),
-      state.image && front.can("import_as") && item("folder", WORDS.import, () => front.importing.ask()),
+      state.image && front.can("import_as") && item("folder", WORDS.bringTitle, () => front.importing.ask()),
       host && state.image && item("plus", WORDS.fresh, () => host.fresh()),
       state.image && front.can("leave_out") &&
         item("hide", isLeftOut(state) ? WORDS.takeIn : WORDS.leaveOut, () => front.act("leave_out")),
@@ -185,13 +185,13 @@ export class ExportDialog extends Dialog {
 export class ImportDialog extends Dialog {
   ask() {
     this.field = make("input.importfile", { type: "file", accept: ".zip,.json,.xml,.txt,.png",
-      ariaLabel: WORDS.importFile, onchange: () => this.look() });
+      ariaLabel: WORDS.bringFile, onchange: () => this.look() });
     this.said = make("div.import", { role: "status" });
-    this.add = make("button.main", { textContent: WORDS.importAdd, disabled: true });
+    this.add = make("button.main", { textContent: WORDS.bringAdd, disabled: true });
     this.open(make("form.export", { method: "dialog", onsubmit: (event) => {
       event.preventDefault();
       this.send(true);
-    } }, this.head(WORDS.import, ""), make("p.soft", { textContent: WORDS.importHow }), this.field,
+    } }, this.head(WORDS.bringTitle, ""), make("p.soft", { textContent: WORDS.bringHow }), this.field,
     this.said, make("footer", {}, cancelling(this), this.add)));
   }
 
@@ -205,7 +205,7 @@ export class ImportDialog extends Dialog {
 
   send(add) {
     this.add.disabled = true;
-    text(this.said, WORDS.importReads);
+    text(this.said, WORDS.bringReads);
     this.front.send("import_as", { name: this.file.name, add }, [this.file.contents]);
   }
 
@@ -215,8 +215,8 @@ export class ImportDialog extends Dialog {
 
   tell(head, title) {
     if (head.added) this.element.close();
-    const lines = [WORDS.importFound(title, head.objects), WORDS.importMatched(head.matched),
-      WORDS.importClasses(head.classes), WORDS.importAbsent(head.absent, head.absent_count)];
+    const lines = [WORDS.bringFound(title, head.objects), WORDS.bringMatched(head.matched),
+      WORDS.bringClasses(head.classes), WORDS.bringAbsent(head.absent, head.absent_count)];
     this.said.replaceChildren(...lines.filter((line) => line)
       .map((line) => make("p", {}, make("bdi", { textContent: line }))));
     this.add.disabled = !head.objects;

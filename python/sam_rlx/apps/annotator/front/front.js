@@ -245,7 +245,7 @@ export class Front {
   on_import(head) {
     const { title = head.form } = this.state.about.forms.find(({ name }) => name === head.form) || {};
     this.importing.tell(head, title);
-    if (head.added) this.say(WORDS.imported(head.objects));
+    if (head.added) this.say(WORDS.brought(head.objects));
   }
 
   on_loaded({ objects, absent, passed_over: rest }) {

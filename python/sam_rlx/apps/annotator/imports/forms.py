@@ -24,6 +24,7 @@ from sam_rlx.apps.annotator.imports.found import (
     is_here,
     json_of,
     labels_of,
+    middles_mask,
     name_in,
     numbers,
     points,
@@ -370,7 +371,7 @@ def read_isat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
             where = f"{file.name}: objects[{at}]"
             category = name_in(f"{where}.category", one.get("category"))
             group = f"{one.get('group')}"[:40]
-            shape = polygon_mask(hw, [points(where, one.get("segmentation"))]).to_mask()
+            shape = middles_mask(hw, points(where, one.get("segmentation"))).to_mask()
             if category == BACKGROUND:
                 for (_, own), mask in groups.items():
                     if own == group:

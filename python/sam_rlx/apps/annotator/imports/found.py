@@ -194,6 +194,25 @@ def polygon_mask(hw: Size, rings: Sequence[Sequence[tuple[float, float]]]) -> Pa
     return PackedMask.of(mask)
 
 
+def middles_mask(hw: Size, ring: Sequence[tuple[float, float]]) -> PackedMask:
+    """Return the mask of a ring through the middles of its outermost pixels, counted from 0.
+
+    Pixels whose middle is inside, and those that a side passes straight or at 45 degrees.
+    """
+    if not ring:
+        return PackedMask(hw, (0, 0, 0, 0), b"")
+    mask = lasso(hw, [(x + 0.5, y + 0.5) for x, y in ring])
+    for (ax, ay), (bx, by) in zip(ring, [*ring[1:], ring[0]], strict=True):
+        dx, dy = abs(bx - ax), abs(by - ay)
+        if max(dx, dy) < 2 * MAX_SIDE and (dx == 0 or dy == 0 or dx == dy):
+            count = int(max(dx, dy)) + 1
+            x = np.rint(np.linspace(ax, bx, count)).astype(np.int64)
+            y = np.rint(np.linspace(ay, by, count)).astype(np.int64)
+            there = (x >= 0) & (x < hw[1]) & (y >= 0) & (y < hw[0])
+            mask[y[there], x[there]] = True
+    return PackedMask.of(mask)
+
+
 def box_mask(hw: Size, x0: float, y0: float, x1: float, y1: float) -> PackedMask:
     """Return the mask of a box: pixels whose middle is inside."""
     return polygon_mask(hw, [[(x0, y0), (x1, y0), (x1, y1), (x0, y1)]])
