@@ -31,6 +31,7 @@
 //   mask_to_polygons(mask, holes), rle_to_polygons(counts, (h, w), holes) -> [[x0, y0, ...], ...]
 //   rle_to_outlines(counts, (h, w), tolerance) -> [[outer ring (N, 2), hole (N, 2), ...], ...]
 //   polygons_to_mask([[x0, y0, ...], ...], (h, w)) -> mask, what any of them covers
+//   label_components(mask, corners) -> (labels int32 (H, W), 0 for no part, areas int64 (N,))
 //   remove_small_regions(mask, area, "holes" | "islands") -> CleanedMask
 //   remove_small_mask_regions(low_res (K, h, w), hole area, sprinkle area, threshold) -> logits
 //   mask_to_box(mask) -> PixelBox, inclusive
@@ -117,6 +118,27 @@ py::array_t<bool> polygons_to_mask(const std::vector<std::vector<double>>& polyg
   std::fill_n(pixels, height * width, std::uint8_t{0});
   for (const std::vector<double>& corners : polygons) fill_polygon(corners, height, width, pixels);
   return mask;
+}
+
+using Labelled = std::pair<py::array_t<std::int32_t>, py::array_t<std::int64_t>>;
+
+Labelled label_components(const MaskArray& mask, bool corners) {
+  const Rle rle = encoded(mask);
+  auto labels = make_array<std::int32_t>({rle.height, rle.width});
+  std::int32_t* const out = labels.mutable_data();
+  Components found;
+  {
+    const GilRelease release;
+    std::fill_n(out, rle.height * rle.width, 0);
+    found = find_components(rle, true, corners ? Connectivity::kEight : Connectivity::kFour);
+    for (const Segment& segment : found.segments) {
+      for (std::int64_t y = segment.y0; y <= segment.y1; ++y) {
+        out[y * rle.width + segment.x] = segment.label + 1;
+      }
+    }
+  }
+  const auto count = static_cast<py::ssize_t>(found.areas.size());
+  return {std::move(labels), py::array_t<std::int64_t>(count, found.areas.data())};
 }
 
 struct CleanedMask {
@@ -271,6 +293,7 @@ void register_masks_api(py::module_& m) {
       },
       py::arg("counts"), py::arg("size"), py::arg("tolerance") = 0.0);
   m.def("polygons_to_mask", polygons_to_mask, py::arg("polygons"), py::arg("size"));
+  m.def("label_components", label_components, py::arg("mask"), py::arg("corners") = false);
   py::classh<CleanedMask>(m, "CleanedMask")
       .def_readonly("mask", &CleanedMask::mask)
       .def_readonly("is_changed", &CleanedMask::is_changed);

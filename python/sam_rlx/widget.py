@@ -319,7 +319,7 @@ class _Widget(anywidget.AnyWidget):
         form : str
             "coco", "panoptic", "yolo", "label_studio", "cvat", "labelme", "isat", "voc", "labels",
             "masks", "cutouts", "overlay", "csv", "geojson" or "npz"; of a clip also "mots",
-            "youtube_vis", "davis", "overlay_clip" and "alpha_frames".
+            "youtube_vis", "davis", "overlay_clip", "alpha_clip" and "alpha_frames".
         images : {"done", "some", "all"}
             Images that are done, those with objects, or all; never those that are left out.
         classes : sequence of str, optional
@@ -350,19 +350,20 @@ class _Widget(anywidget.AnyWidget):
         written: Path = self._session.call("export_as", **given, **rest)
         return written
 
-    def import_from(self, path: str | os.PathLike[str], form: ReadName) -> list[str]:
+    def import_from(self, path: str | os.PathLike[str], form: ReadName | None = None) -> list[str]:
         """Add the objects of another program's files; return names of images that are not here.
 
         Parameters
         ----------
         path : str or path
             A folder as `export` writes it, or the one file of the form.
-        form : str
-            "panoptic", "yolo", "label_studio", "cvat", "labelme", "isat", "voc", "labels",
-            "masks", "mots", "youtube_vis" or "davis"; COCO is for `load`.
+        form : str, optional
+            "coco", "panoptic", "yolo", "label_studio", "cvat", "labelme", "isat", "voc", "labels",
+            "masks", "mots", "youtube_vis" or "davis". Default: the one that the files have.
 
-        Images are matched by path, by name, and by name without suffix, where only one has it;
-        classes by name. Missing classes are made. After an error nothing has changed.
+        Images are matched by content where the files say it, by path, by name, and by name without
+        suffix, where only one has it; classes by name. Missing classes are made. After an error
+        nothing has changed.
 
         Raises
         ------
@@ -819,6 +820,16 @@ class VideoWidget(_Widget):
             Of one object. Default: all.
         """
         self._in_steps("track", frame=frame_index, to=to, both=both, object=number)
+
+    @also(frame="frame_index")
+    def track_text(self, text: str, frame_index: int | None = None) -> None:
+        """Find and follow all that a text names, with SAM 3, and wait for the end.
+
+        What is found on later frames is followed too. Each becomes an object of the class with the
+        name of the text. From a frame on; by default from the first one. What was found when it is
+        stopped stays, and is one step of undo.
+        """
+        self._in_steps("track_text", text=text, frame=frame_index)
 
     @also(frame="frame_index")
     def gone(self, frame_index: int, number: int | None = None) -> None:

@@ -124,7 +124,7 @@ class Worker:
         if self.open is None:
             return None
         document = self.tracked(KEYS[2], range(3, FRAMES))
-        return None if document is None else self.history.extend(self.open[0], document, "more")
+        return None if document is None else self.history.extend(*self.open, document, "more")
 
     def tracked(self, key: str, frames: range) -> Document | None:
         document = self.history.document(key)

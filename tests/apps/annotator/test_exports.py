@@ -236,6 +236,16 @@ def test_isat_polygons_fill_to_the_masks(widget: SegmentWidget, tmp_path: Path) 
     for file in sorted((tmp_path / "out").rglob("*.json")):
         document = json.loads(file.read_text("utf-8"))
         assert document["info"]["description"] == "ISAT"
+        filled: dict[int, NDArray[Any]] = {}
+        assert [one["layer"] for one in document["objects"]] == list(
+            range(1, len(document["objects"]) + 1)
+        )
+        for one in document["objects"]:
+            corners = np.array(one["segmentation"], np.int32)
+            mask = filled.setdefault(one["group"], np.zeros(HW, np.uint8))
+            cv2.fillPoly(mask, [corners], int(one["category"] != "__background__"))
+        for mask in filled.values():
+            assert any((mask == known).all() for known in shapes())
         for one in document["objects"]:
             assert set(one) == {
                 *("category", "group", "segmentation", "area", "layer", "bbox", "iscrowd", "note")

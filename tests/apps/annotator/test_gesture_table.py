@@ -18,7 +18,13 @@ from sam_rlx.widget import SegmentWidget, VideoWidget
 
 TABLES = {ImageSession: SegmentWidget, VideoSession: VideoWidget}
 # Methods of widgets that have another name than their row.
-METHODS = {"image": "show", "export": "save", "export_as": "export", "frame": "preview"}
+METHODS = {
+    "image": "show",
+    "export": "save",
+    "export_as": "export",
+    "import_as": "import_from",
+    "frame": "preview",
+}
 # What only a view needs, or only the page has.
 OF_VIEWS = {"tiles", "thumbnail", "order"}
 FILE = Path(annotator.__file__).parent / "messages.md"

@@ -115,7 +115,9 @@ def test_frames_that_come_later_belong_to_their_edit() -> None:
     by_hand = Mask(mask.packed, 0.25, "hand")
     put(history, key, history.document(key).with_objects(replace(one, masks={0: mask, 2: by_hand})))
     tracked = {0: mask, 1: mask, 2: mask}
-    assert history.extend(edit.n, Document().with_objects(replace(one, masks=tracked)), "3 frames")
+    assert history.extend(
+        edit.n, key, Document().with_objects(replace(one, masks=tracked)), "3 frames"
+    )
     found = history.document(key).objects[0].masks
     assert found == {0: mask, 1: mask, 2: by_hand}
     history.undo(key)
@@ -124,7 +126,10 @@ def test_frames_that_come_later_belong_to_their_edit() -> None:
     assert title.title == "3 frames"
     history.undo(key)
     assert state(history) == before
-    assert history.extend(edit.n, Document().with_objects(replace(one, masks=tracked)), "4") is None
+    assert (
+        history.extend(edit.n, key, Document().with_objects(replace(one, masks=tracked)), "4")
+        is None
+    )
 
 
 def test_the_oldest_edits_are_forgotten_beyond_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

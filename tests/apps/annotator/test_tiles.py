@@ -41,6 +41,30 @@ def test_levels_are_means(pixels: np.ndarray) -> None:
     assert abs(tile.astype(int) - pixels[2 * TILE :, 2 * TILE :]).mean() < 6
 
 
+def test_single_pixels_keep_their_colour() -> None:
+    """A drawing comes as it is; of a photograph a red pixel stays red, and the tile small."""
+    drawn = np.full((*HW, 3), 128, np.uint8)
+    drawn[3::7, 5::11] = (255, 0, 0)
+    tile = Pyramid(drawn).tile(0, 1, 1)
+    assert (np.asarray(Image.open(io.BytesIO(tile))) == drawn[TILE:, TILE : 2 * TILE][:TILE]).all()
+    random = np.random.default_rng(0)
+    y, x = np.mgrid[: HW[0], : HW[1]]
+    smooth = 120 + 50 * np.sin(x / 40)[..., None] * np.cos(y / 30)[..., None] * [1, 0.6, 0.3]
+    photo = np.clip(smooth + random.normal(0, 2, (*HW, 3)), 0, 255).astype(np.uint8)
+    dots = [(TILE + 40 * k + k % 8, TILE + 37 * k) for k in range(1, 12)]
+    for at in dots:
+        photo[at] = (250, 20, 20)
+    tile = Pyramid(photo).tile(0, 1, 1)
+    found = np.asarray(Image.open(io.BytesIO(tile)).convert("RGB"), int)
+    for row, column in dots:
+        assert abs(found[row - TILE, column - TILE] - (250, 20, 20)).max() < 32
+    other = io.BytesIO()
+    part = photo[TILE : 2 * TILE, TILE : 2 * TILE]
+    Image.fromarray(part).save(other, "JPEG", quality=90)  # half of the colour
+    print(len(tile), other.tell())
+    assert len(tile) < 1.6 * other.tell()
+
+
 @pytest.mark.parametrize("level", range(5))
 @pytest.mark.parametrize(
     "box", [(0, 0, 1301, 1100), (333, 221, 700, 613), (1290, 1090, 1301, 1100)]

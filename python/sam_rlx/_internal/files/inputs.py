@@ -163,7 +163,7 @@ def check_regular(path: Path) -> None:
 # ------------------------------------------------------------------ names in documents
 
 
-def key_of(name: str) -> str:
+def compared_name(name: str) -> str:
     """Return a name of a file as names are compared.
 
     Systems write accents in two forms of Unicode, and folders with two kinds of slashes.

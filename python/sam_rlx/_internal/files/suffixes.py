@@ -49,6 +49,7 @@ _TELLING = frozenset(
         *(".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", ".db", ".sqlite", ".exe", ".dll"),
     )
 )
+EXPORTS = "exports"  # what the annotator writes beside a project, in a folder of this name
 # Files of a project of the annotator: its snapshot, log and lock, and what was set aside.
 _PROJECT = re.compile(r"(?:.+\.)?sam_rlx(?:\.project(?: \(.+\))?)?\.(?:json|log|lock)")
 _TRANSPORT_STREAMS = (".ts", ".mts", ".m2ts")
@@ -198,10 +199,11 @@ def _walk(
     """Add what a folder gives; `within` is its path from the first one."""
     with os.scandir(folder) as entries:
         listed = sorted((entry.name, *_kind(entry)) for entry in entries)
+    of_project = {EXPORTS} if any(_PROJECT.fullmatch(name) for name, _, _ in listed) else set()
     inner = []
     for name, is_folder, is_file in listed:
         shown = os.path.join(within, name)  # noqa: PTH118
-        if _PROJECT.fullmatch(name):
+        if _PROJECT.fullmatch(name) or (is_folder and name in of_project):
             continue  # what is kept beside images: no word of it
         if name.startswith("."):
             found.passed_over.add(HIDDEN, shown)

@@ -168,9 +168,9 @@ class ClassGestures(Session):
         """Mark an item, by default the one that is shown, as done; or as begun again."""
         self._set_state(key, "done" if on else "begun", "done" if on else "not done")
 
-    @gesture("leave out")
+    @gesture("leave out of exports, or take in again", key="Shift+D")
     def do_leave_out(self, key: OptionalKey = None, on: Flag = True) -> None:
-        """Leave an item out of exports and the queue, or take it back in."""
+        """Leave an item out of exports, and step over it; or take it in again."""
         self._set_state(key, "left out" if on else "begun", "leave out" if on else "take in")
 
     def _set_state(self, key: str | None, state: State, title: str) -> None:
@@ -181,7 +181,8 @@ class ClassGestures(Session):
 
         def change(project: Project) -> tuple[Project, dict[str, Document]]:
             items = [
-                replace(one, state=state) if one.key == wanted else one for one in project.items
+                replace(one, state=state, reason="") if one.key == wanted else one
+                for one in project.items
             ]
             return replace(project, items=tuple(items)), {}
 

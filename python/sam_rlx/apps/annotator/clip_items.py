@@ -41,5 +41,5 @@ def clip_item(source: FrameSource, hw: tuple[int, int]) -> Item:
     """Return the item of a clip of frames (H, W)."""
     files = list(source.files)
     stat = stat_of(files[0]) if len(files) == 1 else (0, 0)
-    name = files[0].name if len(files) == 1 else "clip"
-    return Item(clip_key(source), name, "clip", hw, source.count or 1, "begun", stat=stat)
+    name = files[0].name if len(files) == 1 else files[0].parent.name if files else ""
+    return Item(clip_key(source), name or "clip", "clip", hw, source.count or 1, "begun", stat=stat)

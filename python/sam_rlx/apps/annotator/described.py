@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sam_rlx.apps.annotator.tracks import stale_runs
 from sam_rlx.apps.annotator.values import BoxPrompt, Gone, Object, Point
 
 
@@ -29,6 +30,7 @@ def described(one: Object, mask: int | None = None) -> dict[str, Any]:
         "score": None if of_clip else one.score,
         "how": None if of_clip else one.masks[min(one.masks)].how,
         "text": one.text,
+        "stale": stale_runs(one) if of_clip else [],
         "gone": [each.frame for each in one.prompts if isinstance(each, Gone)],
         "mask": mask,
     }

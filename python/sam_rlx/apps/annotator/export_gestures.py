@@ -2,14 +2,18 @@
 
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sam_rlx._internal.files.suffixes import EXPORTS
 from sam_rlx.apps.annotator import exports, imports
 from sam_rlx.apps.annotator.exports.work import Options, Work
 from sam_rlx.apps.annotator.gestures import (
+    Contents,
+    FileName,
     Flag,
     FromPython,
     OptionalFileName,
@@ -21,9 +25,12 @@ from sam_rlx.apps.annotator.gestures import (
 )
 from sam_rlx.apps.annotator.imports import FoundObject, FoundStill
 from sam_rlx.apps.annotator.repair_gestures import RepairGestures
-from sam_rlx.apps.annotator.session import EXPORTS, UNCOLORED, by_view
+from sam_rlx.apps.annotator.session import UNCOLORED, by_view
 from sam_rlx.apps.annotator.values import Document, Object, Project
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
+
+_MAX_LISTED = 5  # names of images in an error
+_MAX_TOLD = 50  # classes and names that a view is told
 
 
 class ExportGestures(RepairGestures):
@@ -97,18 +104,65 @@ class ExportGestures(RepairGestures):
         self.send({"type": "note", "text": said, "about": "export", "answer": answer}, [], view)
 
     @gesture("import", of_views=False)
-    def do_import_from(self, path: FromPython, form: Words) -> list[str]:
+    def do_import_from(self, path: FromPython, form: FromPython = None) -> list[str]:
         """Add the objects of files of another program; return names of images not found here."""
         with self._working("importing"):
-            found = imports.read(path, form, self.size_named)
-        placed, absent = self.placed(found)
-        if not placed:
-            some = ", ".join(absent[:5])
-            raise InvalidArgumentError(f"{path}: expected images that are here, found {some}")
+            form, placed = self._found_in(path, form)
+        absent = placed.absent
+        self._import(form, placed)
+        if absent:
+            some = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
+            warnings.warn(f"{path}: {len(absent)} are not here: {some}", MediaWarning, stacklevel=2)
+        return absent
+
+    @gesture("import objects of another program")
+    def do_import_as(self, name: FileName, contents: Contents, add: Flag = False) -> None:
+        """Tell a view what files would add: to which images, of which classes, what is left over.
+
+        The files are a ZIP of a folder, or the one file of a form. With `add` they do add it, in
+        one edit.
+        """
+        view, answer = self._asks
+        with self._working("importing"), tempfile.TemporaryDirectory() as made:
+            path = imports.unpack(name, contents, Path(made))
+            form, placed = self._found_in(path, None)
+        head = {"type": "import", **self._described_import(form, placed), "added": add}
+        if add:
+            self._import(form, placed)
+        self.send({**head, "answer": answer}, [], view)
+
+    def _found_in(self, path: Path, form: Any) -> tuple[str, "Placed"]:
+        """Read files of a form, by default the one that they have; nothing changes."""
+        self.begin_import()
+        chosen = imports.form_of(path) if form is None and path.exists() else form
+        placed = self.placed(imports.read(path, chosen, self.size_named))
+        if not placed.objects:
+            some = ", ".join(placed.absent[:_MAX_LISTED])
+            raise InvalidArgumentError(f"{path.name}: expected images that are here, found {some}")
+        return chosen, placed
+
+    def _described_import(self, form: str, placed: "Placed") -> dict[str, Any]:
+        """Return what a view is told of an import before it is one."""
+        classes = Counter(name for some in placed.objects.values() for _, name in some)
+        known = {one.name for one in self.classes}
+        return {
+            "form": form,
+            "matched": dict(placed.matched),
+            "objects": classes.total(),
+            "classes": [
+                {"name": name, "objects": count, "new": name not in known}
+                for name, count in classes.most_common(_MAX_TOLD)
+            ],
+            "absent": placed.absent[:_MAX_TOLD],
+            "absent_count": len(placed.absent),
+        }
+
+    def _import(self, form: str, placed: "Placed") -> None:
+        """Add what files have, in one edit."""
 
         def change(project: Project) -> tuple[Project, dict[str, Document]]:
             documents: dict[str, Document] = {}
-            for key, objects in placed.items():
+            for key, objects in placed.objects.items():
                 added = []
                 for one, category in objects:
                     project, made = self.with_class(project, category)
@@ -119,26 +173,42 @@ class ExportGestures(RepairGestures):
 
         self.project.edit_all(change, self._doing, f"import {form}", by_view(*self._asks))
         self.on_imported()
-        self.broadcast(self._asks[1])
-        if absent:
-            some = ", ".join(absent[:5]) + (", ..." if len(absent) > 5 else "")
-            warnings.warn(f"{path}: {len(absent)} are not here: {some}", MediaWarning, stacklevel=2)
-        return absent
+        self.broadcast(None)
+
+    def begin_import(self) -> None:
+        """Take note of what files are matched with."""
 
     def size_named(self, name: str) -> tuple[int, int] | None:
-        """Return the size (H, W) of an open image by its name or stem."""
+        """Return the size (H, W) of an open image by its key, its path, its name or its stem."""
         raise NotImplementedError
 
-    def placed(
-        self, found: Sequence[FoundStill]
-    ) -> tuple[dict[str, list[tuple[Object, str]]], list[str]]:
-        """Return objects and their classes by key, and names of images that are not here."""
+    def placed(self, found: Sequence[FoundStill]) -> "Placed":
+        """Return where the objects of files go."""
         raise NotImplementedError
 
     def on_imported(self) -> None:
         """Show what was added."""
 
 
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Where the objects of files go.
+
+    Attributes
+    ----------
+    objects : dict of str to list of (Object, str)
+        Objects and the names of their classes, by keys of items.
+    absent : list of str
+        Names of images of the files that are not here.
+    matched : Counter of str
+        Images by what they were found by: their key, path or name; the frames of a clip.
+    """
+
+    objects: dict[str, list[tuple[Object, str]]] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+    matched: Counter[str] = field(default_factory=Counter)
+
+
 def without_number(one: FoundObject, **values: Any) -> Object:
-    """Return an object of a file, without a number and a name."""
-    return Object(0, "", UNCOLORED, note=one.note, **values)
+    """Return an object of a file, without a number."""
+    return Object(0, one.name, UNCOLORED, note=one.note, **values)

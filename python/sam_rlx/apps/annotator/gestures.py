@@ -172,6 +172,7 @@ OptionalTexts = Annotated[list[str] | None, _optional(Check("texts", _texts))]
 OptionalFileName = Annotated[
     str | None, _optional(Check("the name of a file", lambda at, v: fields.file_name({at: v}, at)))
 ]
+FileName = Annotated[str, Check("the name of a file", lambda at, v: fields.file_name({at: v}, at))]
 Scope = Annotated[str, Check("image or all", _scope)]
 Key = Annotated[str, Check("the key of an item", lambda at, v: fields.text({at: v}, at))]
 OptionalKey = Annotated[

@@ -10,19 +10,16 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sam_rlx.apps.annotator.limits import MAX_EDITS, MAX_RECENT, MAX_UNDO_BYTES
+from sam_rlx.apps.annotator.shelf import Shelf
 from sam_rlx.apps.annotator.values import (
     PROJECT,
     Change,
     Document,
-    Mask,
-    Object,
-    PackedMask,
     Project,
-    Start,
-    Stroke,
     changed_document,
     changed_project,
     changes_between,
+    masks_of,
     project_changes,
 )
 
@@ -110,6 +107,7 @@ class History:
         self._bytes: dict[int, int] = {}  # of each edit
         self._recent: dict[str, None] = {}  # messages of views that were done
         self._total = 0
+        self._shelf = Shelf()
 
     def document(self, key: str) -> Document:
         """Return the document of an item."""
@@ -163,6 +161,7 @@ class History:
                 self._extend(record)
             else:
                 self._apply(record.changes)
+                _fold(record.changes)
                 self._block(record.documents)
                 self._edits[record.n] = record
                 self._measure(record)
@@ -181,8 +180,10 @@ class History:
         """The last messages of views that were done."""
         return list(self._recent)
 
-    def extend(self, of: int, document: Document, title: str, by: str = "") -> More | None:
-        """Add to an edit what differs in its document; parts of later edits stay as they are.
+    def extend(
+        self, of: int, key: str, document: Document, title: str, by: str = ""
+    ) -> More | None:
+        """Add to an edit what differs in the document of an item; parts of later edits stay.
 
         None if nothing differs, or the edit was taken back.
         """
@@ -190,7 +191,6 @@ class History:
             edit = self._edits.get(of)
             if edit is None or of in self._undone:
                 return None
-            (key,) = edit.documents
             later = [
                 change for n, other in self._edits.items() if n > of for change in other.changes
             ]
@@ -216,6 +216,7 @@ class History:
     def _extend(self, more: More) -> None:
         edit = self._edits.get(more.of)
         self._apply(more.changes)
+        _fold(more.changes)
         if edit is not None:
             changes = _joined((*edit.changes, *more.changes))
             self._edits[more.of] = replace(edit, changes=changes, title=more.title)
@@ -234,10 +235,27 @@ class History:
         count = _size(edit.changes)
         self._total += count - self._bytes.get(edit.n, 0)
         self._bytes[edit.n] = count
+        if self._total > MAX_UNDO_BYTES:
+            self._shelve_oldest()
         while len(self._edits) > MAX_EDITS or self._total > MAX_UNDO_BYTES:
             if next(iter(self._edits)) == edit.n:
                 break
             self._forget_oldest()
+
+    def _shelve_oldest(self) -> None:
+        """Put the masks of the oldest edits into a file, until the others take half of the most."""
+        for n, edit in self._edits.items():
+            if 2 * self._total <= MAX_UNDO_BYTES:
+                return
+            try:
+                for change in edit.changes:
+                    for mask in masks_of(change.before):
+                        mask.shelve(self._shelf)
+            except OSError:  # the oldest edits are forgotten instead
+                return
+            count = _size(edit.changes)
+            self._total += count - self._bytes[n]
+            self._bytes[n] = count
 
     def keep_last(self, count: int) -> None:
         """Forget all edits but the last ones: the others cannot be undone then."""
@@ -317,6 +335,7 @@ class History:
         else:
             self._apply(changes)
             self._undone.remove(move.of)
+        _fold(changes, back=move.back)
 
     def edit(self, n: int) -> Edit | None:
         """Return an edit by its number, None for one that is not known."""
@@ -358,18 +377,16 @@ def _joined(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 def _size(changes: Iterable[Change]) -> int:
     """Return about how many bytes the masks of changes take that these alone have."""
-    masks = {one for change in changes for one in _masks_of(change.before)}
-    return sum(len(one.bits) for one in masks) + 200
+    masks = {id(one): one for change in changes for one in masks_of(change.before)}
+    return sum(one.nbytes for one in masks.values()) + 200
 
 
-def _masks_of(part: object) -> list[PackedMask]:
-    if isinstance(part, Mask):
-        return [part.packed]
-    if isinstance(part, Object):
-        starts = [one.mask for one in part.prompts if isinstance(one, Start)]
-        strokes = [one for one in part.prompts if isinstance(one, Stroke)]
-        painted = [mask for one in strokes for mask in (one.add, one.take)]
-        return [*(one.packed for one in part.candidates), *starts, *painted]
-    if isinstance(part, tuple):
-        return [one.packed for one in part if isinstance(one, Mask)]
-    return []
+def _fold(changes: Iterable[Change], *, back: bool = False) -> None:
+    """Keep the masks deflated that changes, or taking them back, replace: undo alone needs them."""
+    parts = [(one.before, one.after) for one in changes]
+    gone, there = ([pair[at] for pair in parts] for at in ((1, 0) if back else (0, 1)))
+    shown = {id(mask) for part in there for mask in masks_of(part)}
+    for part in gone:
+        for mask in masks_of(part):
+            if id(mask) not in shown:
+                mask.fold()

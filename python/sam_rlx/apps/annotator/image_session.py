@@ -15,7 +15,7 @@ from sam_rlx._internal.weights.sources import PACKAGED
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.described import described
 from sam_rlx.apps.annotator.export import Annotated, ExportedFile, export
-from sam_rlx.apps.annotator.export_gestures import ExportGestures, without_number
+from sam_rlx.apps.annotator.export_gestures import ExportGestures, Placed, without_number
 from sam_rlx.apps.annotator.exports.collect import Source, image_work
 from sam_rlx.apps.annotator.exports.work import Work
 from sam_rlx.apps.annotator.gestures import (
@@ -70,6 +70,7 @@ from sam_rlx.apps.annotator.values import (
     Start,
     Stroke,
     Text,
+    fold_document,
     next_number,
 )
 from sam_rlx.apps.annotator.worker import During
@@ -152,6 +153,7 @@ class ImageSession(ExportGestures):
         self._stop = False
         self._ahead = ahead
         self._searching = self._stop_search = False  # a text in all images
+        self._names: list[tuple[str, dict[str, int | None]]] = []  # of the images, for an import
         self._sent: set[int] = set()
         self._numbers: dict[PackedMask, int] = {}
         self._counter = itertools.count(1)
@@ -187,6 +189,8 @@ class ImageSession(ExportGestures):
         """Show another image, once it is read."""
         image = self.sources.read(index)
         key = self.sources.key(index, self.project)
+        if key != self.key:
+            fold_document(self.document)
         with self._lock:
             self.index, self.key, self._image = index, key, image
             self._select(None)
@@ -430,6 +434,8 @@ class ImageSession(ExportGestures):
     @gesture("click", key="click")
     def do_click(self, x: Coordinate, y: Coordinate, label: Label = 1) -> None:
         """Add a point to the current object, or begin one."""
+        if self.repeats(Point(0, FRAME, x, y, label)):
+            return
         one = self._selected_free()
         given = () if one is None else _with_start(one)
         count = sum(isinstance(prompt, Point) for prompt in given)
@@ -439,6 +445,8 @@ class ImageSession(ExportGestures):
     @gesture("box", key="drag")
     def do_box(self, box: BoxField) -> None:
         """Give the current object a box, or begin one."""
+        if self.repeats(BoxPrompt(0, FRAME, box)):
+            return
         one = self._selected_free()
         given = () if one is None else _with_start(one)
         others = tuple(prompt for prompt in given if not isinstance(prompt, BoxPrompt))
@@ -472,11 +480,18 @@ class ImageSession(ExportGestures):
         strokes = [one for one in given if isinstance(one, Stroke)]
         packed = self.composed(answer.packed, number, FRAME, strokes)
         if answer.packed.bits and not packed.bits and not strokes:
+            there = self._seen_below(answer.packed)
             raise InvalidArgumentError(
-                f"{self._doing}: expected pixels that no other object has, found none: choose the "
-                "object that is there, or let others give way"
+                f"{self._doing}: expected pixels that no other object has, found those of "
+                f"{there.name}: go on with it (in Python `select({there.number})`), or let others "
+                "give way (`others_stay(False)`)"
             )
         return replace(answer, packed=packed)
+
+    def _seen_below(self, answer: PackedMask) -> Object:
+        """Return the object that has most pixels of an answer."""
+        mask = answer.to_mask()
+        return max(self.document.objects, key=lambda one: int((mask & one.mask).sum()))
 
     def frame_of(self, frame: int | None) -> int:
         """Return the frame of an image: 0."""
@@ -922,36 +937,48 @@ class ImageSession(ExportGestures):
         )
 
     def size_named(self, name: str) -> tuple[int, int] | None:
-        """Return the size (H, W) of an image by its path, its name, or its stem."""
-        at = self._named(name)
-        return None if at is None else self._size_of(at)
+        """Return the size (H, W) of an image by its key, its path, its name, or its stem."""
+        found = self._named(name)
+        return None if found is None else self._size_of(found[0])
 
-    def _named(self, name: str) -> int | None:
-        """Return the index of the only image of a name: a path, a name, or either without suffix.
+    def _named(self, name: str) -> tuple[int, str] | None:
+        """Return the index of the only image of a name, and what it was found by.
 
-        Exports write ``a/b.jpg`` as ``a_b`` too.
+        A key of a content, a path, a name, or either without suffix. Exports write ``a/b.jpg`` as
+        ``a_b`` too.
         """
-        paths = [self.sources.path(at) for at in range(len(self.sources))]
-        stems = [str(Path(path).with_suffix("")) for path in paths]
-        plain = [stem.replace("/", "_") for stem in stems]
-        last = [Path(path).name for path in paths]
-        last_stems = [Path(path).stem for path in paths]
-        for names in (paths, stems, plain, last, last_stems):
-            if names.count(name) == 1:
-                return names.index(name)
+        for by, known in self._names:
+            at = known.get(name)
+            if at is not None:
+                return at, by
         return self._named(Path(name).name) if "/" in name else None
 
-    def placed(
-        self, found: Sequence[FoundStill]
-    ) -> tuple[dict[str, list[tuple[Object, str]]], list[str]]:
-        """Return objects and their classes by key, and names of images that are not here."""
-        placed: dict[str, list[tuple[Object, str]]] = {}
-        absent = []
+    def begin_import(self) -> None:
+        """Take note of the names of the images."""
+        paths = [self.sources.path(at) for at in range(len(self.sources))]
+        stems = [str(Path(path).with_suffix("")) for path in paths]
+        self._names = [
+            (by, _only_ones(names))
+            for by, names in (
+                ("key", [self.sources.file_key(at) for at in range(len(paths))]),
+                ("path", paths),
+                ("path", stems),
+                ("path", [stem.replace("/", "_") for stem in stems]),
+                ("name", [Path(path).name for path in paths]),
+                ("name", [Path(path).stem for path in paths]),
+            )
+        ]
+
+    def placed(self, found: Sequence[FoundStill]) -> Placed:
+        """Return where the objects of files go: to images by their key, path or name."""
+        placed = Placed()
         for found_still in found:
-            at = self._named(found_still.name)
-            if at is None:
-                absent.append(found_still.name)
+            known = self._named(found_still.key) or self._named(found_still.name)
+            if known is None:
+                placed.absent.append(found_still.name)
                 continue
+            at, by = known
+            placed.matched[by] += 1
             hw = self._size_of(at)
             objects = []
             for one in found_still.objects:
@@ -962,8 +989,9 @@ class ImageSession(ExportGestures):
                     )
                 made = without_number(one, masks={FRAME: Mask(one.mask, 1.0, "file")})
                 objects.append((made, one.category))
-            placed.setdefault(self.sources.key(at, self.project), []).extend(objects)
-        return placed, absent
+            key = self.sources.key(at, self.project)
+            placed.objects.setdefault(key, []).extend(objects)
+        return placed
 
     @gesture("load objects")
     def do_load(self, name: Words, contents: Contents) -> list[str]:
@@ -1020,6 +1048,14 @@ class ImageSession(ExportGestures):
             height, width = self.sources.read(index).shape[:2]
             return height, width
         return item.hw
+
+
+def _only_ones(names: Sequence[str]) -> dict[str, int | None]:
+    """Return the index of each name; None for a name that several have."""
+    found: dict[str, int | None] = {"": None}
+    for at, name in enumerate(names):
+        found[name] = None if name in found else at
+    return found
 
 
 def _is_clicked(one: Object) -> bool:

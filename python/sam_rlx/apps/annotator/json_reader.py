@@ -4,6 +4,8 @@ import json
 from json import decoder, scanner
 from typing import Any
 
+from sam_rlx.errors import InvalidArgumentError
+
 _LARGE = 1 << 20  # letters from which the parser in C would hold up other threads for long
 
 
@@ -19,3 +21,14 @@ class _Yielding(json.JSONDecoder):
 def read_json(text: str) -> Any:
     """Return what JSON says; ValueError or RecursionError for what is none."""
     return json.loads(text) if len(text) < _LARGE else _Yielding().decode(text)
+
+
+def check_values(where: str, text: bytes, most: int) -> None:
+    """Refuse JSON with more values than `most`, before it is parsed: by its commas and brackets.
+
+    Commas in texts count too. The parser of Python's json lets no other thread run meanwhile.
+    """
+    count = sum(map(text.count, (b",", b"[", b"{")))
+    # An escaped character costs as much as a value, and some programs escape each slash of base64.
+    if count > most or text.count(b"\\") > 10 * most:
+        raise InvalidArgumentError(f"{where}: expected JSON of at most {most} values, found more")

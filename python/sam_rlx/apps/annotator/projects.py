@@ -237,7 +237,7 @@ class OpenProject:
             edit = self.history.edit(of)
             if edit is None or of in self.history.undone:
                 return False
-            more = self.history.extend(of, change(self.document(key)), title)
+            more = self.history.extend(of, key, change(self.document(key)), title)
             if more is not None:
                 self._put(more)
         if more is not None:

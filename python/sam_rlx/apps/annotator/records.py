@@ -78,7 +78,8 @@ class MaskTable:
 
 
 def _mask(mask: Mask, table: MaskTable) -> dict[str, Any]:
-    return {"mask": table.index(mask.packed), "score": mask.score, "how": mask.how}
+    said = {"mask": table.index(mask.packed), "score": mask.score, "how": mask.how}
+    return {**said, "since": mask.since} if mask.since else said
 
 
 def _prompt(one: Prompt, table: MaskTable) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def _prompt(one: Prompt, table: MaskTable) -> dict[str, Any]:
 
 
 def _object(one: Object, table: MaskTable) -> dict[str, Any]:
-    return {
+    said = {
         "number": one.number,
         "name": one.name,
         "color": list(one.color),
@@ -110,6 +111,7 @@ def _object(one: Object, table: MaskTable) -> dict[str, Any]:
         "candidate": one.candidate,
         "locked": one.locked,
     }
+    return {**said, "asked": [list(pair) for pair in one.asked]} if one.asked else said
 
 
 def _class(one: ClassDef) -> dict[str, Any]:
@@ -315,7 +317,8 @@ class Reader:
 
     def _mask(self, entry: _Entry) -> Mask:
         how: How = entry.choice("how", get_args(How))
-        return Mask(self._packed(entry), entry.number("score"), how)
+        since = entry.integer("since") if "since" in entry.values else 0
+        return Mask(self._packed(entry), entry.number("score"), how, since)
 
     def _prompt(self, entry: _Entry) -> Prompt:
         kind = entry.choice("kind", _PROMPTS)
@@ -353,6 +356,7 @@ class Reader:
             candidates,
             entry.integer("candidate", 0, max(len(candidates) - 1, 0)),
             entry.flag("locked"),
+            _asked(entry),
         )
 
     def _masks_by_frame(self, entry: _Entry) -> dict[int, Mask]:
@@ -470,6 +474,18 @@ def _packed(entry: _Entry) -> PackedMask:
         return PackedMask.of(_core.rle_decode(codes, (height, width)))
     except (UnicodeEncodeError, SamRlxError) as error:
         raise InvalidArgumentError(f"{entry.where}: expected run lengths, found {error}") from error
+
+
+def _asked(entry: _Entry) -> tuple[tuple[int, int], ...]:
+    """Return the frames whose prompts changed, with their versions; none where nothing is said."""
+    found = entry.list("asked") if "asked" in entry.values else []
+    pairs = []
+    for pair in found:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise _wrong(entry.at("asked"), "frames with versions", pair)
+        frame = _integer(entry.at("asked"), pair[0], 0, MAX_FRAMES)
+        pairs.append((frame, _integer(entry.at("asked"), pair[1], 1, _MAX_NUMBER)))
+    return tuple(pairs)
 
 
 def _read_class(entry: _Entry) -> ClassDef:

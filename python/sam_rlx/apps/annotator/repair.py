@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx import _core
 from sam_rlx.errors import InvalidArgumentError
 
 Bools: TypeAlias = NDArray[np.bool_]
@@ -70,90 +71,40 @@ def lasso(hw: Size, path: Path) -> Bools:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The connected parts of a mask (H, W), as runs along its rows.
+    """The connected parts of a mask (H, W).
 
     Attributes
     ----------
-    rows, starts, ends : int64 (R,)
-        Of each run, the end excluded, from top to bottom and left to right.
-    labels : int64 (R,)
-        The part of each run, 0 to `count` - 1, in the order of their first runs.
+    labels : int32 (H, W)
+        0, or 1 + the number of the part.
+    areas : int64 (N,)
+        Pixels of each part.
     """
 
-    hw: Size
-    rows: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    count: int
+    labels: NDArray[np.int32]
+    areas: NDArray[np.int64]
 
     @property
-    def areas(self) -> NDArray[np.int64]:
-        """Pixels of each part."""
-        found = np.zeros(self.count, np.int64)
-        np.add.at(found, self.labels, self.ends - self.starts)
-        return found
+    def count(self) -> int:
+        """Number of parts."""
+        return len(self.areas)
 
     def at_border(self) -> Bools:
         """Tell of each part whether it reaches the border of the grid."""
-        height, width = self.hw
-        outer = (self.rows == 0) | (self.rows == height - 1)
-        outer |= (self.starts == 0) | (self.ends == width)
-        found = np.zeros(self.count, np.bool_)
-        found[self.labels[outer]] = True
-        return found
+        labels = self.labels
+        outer = np.concatenate([labels[:1], labels[-1:], labels[:, :1].T, labels[:, -1:].T], axis=1)
+        found = np.zeros(self.count + 1, np.bool_)
+        found[outer] = True
+        return found[1:]
 
     def mask(self, chosen: Bools) -> Bools:
         """Return the pixels of some parts; `chosen` says of each whether it is among them."""
-        changes = np.zeros((self.hw[0], self.hw[1] + 1), np.int8)
-        some = chosen[self.labels]
-        changes[self.rows[some], self.starts[some]] += 1
-        changes[self.rows[some], self.ends[some]] -= 1
-        return np.cumsum(changes, axis=1, dtype=np.int8)[:, :-1].view(np.bool_)
+        return np.concatenate([[False], chosen])[self.labels]
 
 
 def parts_of(mask: Bools, *, corners: bool = False) -> Parts:
     """Find the connected parts of a mask; with `corners` pixels that share one are connected."""
-    height, width = mask.shape
-    padded = np.zeros((height, width + 2), np.int8)
-    padded[:, 1:-1] = mask
-    steps = np.diff(padded, axis=1)
-    rows, starts = np.nonzero(steps == 1)
-    ends = np.nonzero(steps == -1)[1]
-    labels, count = _joined(rows, starts, ends, width + 2, corners)
-    return Parts((height, width), rows, starts, ends, labels, count)
-
-
-def _joined(
-    rows: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    stride: int,
-    corners: bool,
-) -> tuple[NDArray[np.int64], int]:
-    """Return numbers of runs: those that touch in neighbouring rows have one number."""
-    # Positions of all runs in one order, and between which of them the next row's runs touch.
-    below = (rows + 1) * stride
-    reach = 1 if corners else 0
-    first = np.searchsorted(rows * stride + ends, below + starts - reach, side="right")
-    last = np.searchsorted(rows * stride + starts, below + ends + reach, side="left")
-    counts = np.maximum(last - first, 0)
-    upper = np.repeat(np.arange(len(rows)), counts)
-    offsets = np.arange(len(upper)) - np.repeat(np.cumsum(counts) - counts, counts)
-    lower = np.repeat(first, counts) + offsets
-    # Each run takes the smallest number among those it touches, and that one's, until all rest.
-    roots = np.arange(len(rows))
-    while True:
-        a, b = roots[upper], roots[lower]
-        if (a == b).all():
-            break
-        small = np.minimum(a, b)
-        np.minimum.at(roots, a, small)
-        np.minimum.at(roots, b, small)
-        while (roots[roots] != roots).any():
-            roots = roots[roots]
-    _, labels = np.unique(roots, return_inverse=True)
-    return labels.reshape(-1), int(labels.max()) + 1 if len(labels) else 0
+    return Parts(*_core.label_components(np.ascontiguousarray(mask), corners))
 
 
 def holes(mask: Bools, area: float | None = None) -> Bools:
@@ -247,32 +198,22 @@ def split(mask: Bools, line: Path) -> list[Bools]:
     """
     cut = _line(mask.shape, line) & mask
     before, after = parts_of(mask), parts_of(mask & ~cut)
-    owner = _label_image(before)
-    image = _label_image(after)
     # By part of the cut mask: the part of the whole mask that it comes from.
-    origin = owner[after.rows, after.starts]
-    of_part = np.zeros(after.count, np.int64)
-    of_part[after.labels] = origin
+    of_part = np.zeros(after.count + 1, np.int64)
+    of_part[after.labels] = before.labels
+    of_part = of_part[1:]
     pieces = np.bincount(of_part, minlength=before.count + 1)
     divided = pieces[of_part] > 1
     if not divided.any():
         raise InvalidArgumentError("line: expected one that divides the mask, found none such")
     largest = int(np.argmax(np.where(divided, after.areas, 0)))
     piece_of = np.where(divided, np.arange(after.count), largest) + 1
-    image = np.concatenate([[0], piece_of])[image]
-    _grow(image, cut)
-    image[mask & (image == 0)] = largest + 1  # parts that lie on the line as a whole
-    labels, areas = np.unique(image[mask], return_counts=True)
+    grown: NDArray[np.int64] = np.concatenate([[0], piece_of])[after.labels]
+    _grow(grown, cut)
+    grown[mask & (grown == 0)] = largest + 1  # parts that lie on the line as a whole
+    labels, areas = np.unique(grown[mask], return_counts=True)
     order = np.argsort(-areas, kind="stable")
-    return [image == label for label in labels[order]]
-
-
-def _label_image(parts: Parts) -> NDArray[np.int64]:
-    """Return 0, or 1 + the number of the part, for each pixel."""
-    changes = np.zeros((parts.hw[0], parts.hw[1] + 1), np.int64)
-    np.add.at(changes, (parts.rows, parts.starts), parts.labels + 1)
-    np.add.at(changes, (parts.rows, parts.ends), -(parts.labels + 1))
-    return np.cumsum(changes, axis=1)[:, :-1]
+    return [grown == label for label in labels[order]]
 
 
 def _grow(image: NDArray[np.int64], into: Bools) -> None:

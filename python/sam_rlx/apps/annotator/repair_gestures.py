@@ -51,6 +51,12 @@ class RepairGestures(ClassGestures):
         super().__init__(*args, **options)
         # By the mask and the size: the mask, and what it is at that size.
         self._shrunk: dict[Any, tuple[PackedMask, NDArray[np.bool_]]] = {}
+        # By item: numbers of the objects of earlier runs, which a program has not begun again.
+        self._earlier = {
+            key: {one.number for one in document.objects}
+            for key, document in self.project.history.documents.items()
+        }
+        self._said = 0, 0  # number of an object that it did, and how many prompts it said again
 
     def frame_of(self, frame: int | None) -> int:
         """Return the frame that a gesture means; `InvalidArgumentError` if there is none."""
@@ -58,6 +64,34 @@ class RepairGestures(ClassGestures):
 
     def on_masks(self, frame: int) -> None:
         """Tell views of the masks of a frame."""
+
+    # ---------------------------------------------------------------- programs that run again
+
+    def repeats(self, prompt: Prompt) -> bool:
+        """Tell whether a program says what it said to an object in an earlier run; choose that.
+
+        A notebook that is run again goes on with the work that was kept: it makes no object twice,
+        and gives none a prompt twice. Views mean what they do.
+        """
+        if self._asks[0] is not None:
+            return False
+        one = self.selected
+        if one is None:
+            earlier = self._earlier.get(self.key, set())
+            objects = (o for o in self.document.objects if o.number in earlier)
+            one = next((o for o in objects if _is_said(o, 0, prompt)), None)
+            if one is None:
+                return False
+            earlier.remove(one.number)
+            self._select(one.number)
+            self._said = one.number, 0
+        number, count = self._said
+        if number != one.number or not _is_said(one, count, prompt):
+            self._said = 0, 0
+            return False
+        self._said = number, count + 1
+        self.broadcast(None)
+        return True
 
     # ---------------------------------------------------------------- pixels of others
 
@@ -337,6 +371,11 @@ class RepairGestures(ClassGestures):
     def answer_again(self, title: str, one: Object, given: tuple[Prompt, ...], number: int) -> None:
         """Answer other prompts of an object; `number` is that of the one that has changed."""
         raise NotImplementedError
+
+
+def _is_said(one: Object, at: int, prompt: Prompt) -> bool:
+    """Tell whether a prompt of an object says the same as another one."""
+    return len(one.prompts) > at and replace(one.prompts[at], number=prompt.number) == prompt
 
 
 def _moved(one: Prompt, x: float, y: float) -> Prompt:

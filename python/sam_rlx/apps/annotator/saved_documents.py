@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
-from sam_rlx._internal.files.inputs import key_of
+from sam_rlx._internal.files.inputs import compared_name
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.limits import MAX_OBJECTS
@@ -201,7 +201,7 @@ def _matched(listed: Sequence[dict[str, Any]], images: OpenImages) -> list[int |
     no other image of the document or among the open ones has it. The only image of a document
     without a key fits the current one.
     """
-    names = [key_of(str(one.get("file_name", ""))) for one in listed]
+    names = [compared_name(str(one.get("file_name", ""))) for one in listed]
     by_key = {key: index for index, key in reversed([*enumerate(images.keys)]) if key}
     free = dict.fromkeys(range(len(images.names)))
     found: list[int | None] = [None] * len(listed)
@@ -215,7 +215,7 @@ def _matched(listed: Sequence[dict[str, Any]], images: OpenImages) -> list[int |
     for whole in (True, False):
         there: dict[str, list[int]] = {}
         for index in free:
-            there.setdefault(_named(key_of(images.names[index]), whole), []).append(index)
+            there.setdefault(_named(compared_name(images.names[index]), whole), []).append(index)
         wanted: dict[str, list[int]] = {}
         for at in rest:
             if found[at] is None:
@@ -247,11 +247,11 @@ def _told(
     images: OpenImages,
 ) -> Saved:
     absent = []
-    open_names = {_named(key_of(each), whole=False) for each in images.names}
+    open_names = {_named(compared_name(each), whole=False) for each in images.names}
     for one, index in zip(listed, indices, strict=True):
         if index is None:
             called = str(one.get("file_name", ""))
-            is_open = _named(key_of(called), whole=False) in open_names
+            is_open = _named(compared_name(called), whole=False) in open_names
             absent.append(called + (" with other content" if is_open else ""))
     if listed and len(absent) == len(listed):
         some = ", ".join(absent[:_MAX_LISTED]) + (", ..." if len(absent) > _MAX_LISTED else "")

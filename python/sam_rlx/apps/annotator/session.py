@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core, viz
 from sam_rlx._internal.arrays.masks import as_bools
+from sam_rlx._internal.files.suffixes import EXPORTS
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.classes import default_name
@@ -41,7 +42,6 @@ from sam_rlx.model import Model
 _LOG = logging.getLogger("sam_rlx")
 _MAX_NAME = 100  # letters of a view's name
 _POLL = 0.2  # seconds between looks at signals while a caller waits
-EXPORTS = "exports"  # the folder of exports in that of a project
 UNCOLORED = (-1, -1, -1)  # gets the colour of its number
 _HEAD = ("type", "view", "seq", "contents")
 
@@ -138,6 +138,12 @@ class Session:
         return self.document.get(self.current)
 
     def _select(self, number: int | None) -> None:
+        before = self.selected
+        if before is not None and before.number != number:  # its answers are not shown any more
+            shown = {id(mask.packed) for mask in before.masks.values()}
+            for answer in before.candidates:
+                if id(answer.packed) not in shown:
+                    answer.packed.fold()
         self.current = number
         self._kept = self.document.get(number)
 

@@ -80,6 +80,7 @@ class ImageSource:
         ]
         self._is_file = [isinstance(one, Path) for one in self._items]
         self._keys: list[str] = [""] * len(self._items)
+        self._contents: dict[int, str] = {}  # of files that are no items so far
 
     def __len__(self) -> int:
         return len(self._items)
@@ -147,7 +148,9 @@ class ImageSource:
         """Return the key of a file's content, "" for an image that is no file."""
         if not self._is_file[index]:
             return ""
-        return self._keys[index].partition("-")[0] or self._content(index)
+        if not self._keys[index] and index not in self._contents:
+            self._contents[index] = self._content(index)
+        return self._keys[index].partition("-")[0] or self._contents[index]
 
     def index_of(self, key: str) -> int | None:
         """Return the index of an item among the images; None if it is not there."""
@@ -230,9 +233,12 @@ def _files(path: Path) -> list[Path]:
 
 
 def encoded(image: NDArray[np.uint8], kind: str | None = None, quality: int = 90) -> bytes:
-    """Return the bytes of an image file: PNG of a small image, else JPEG; or as `kind` says."""
+    """Return the bytes of an image file: PNG of a small image, else JPEG; or as `kind` says.
+
+    JPEG has the colour of each pixel, not of pairs of them.
+    """
     chosen = kind or ("PNG" if image.shape[0] * image.shape[1] <= _SMALL else "JPEG")
-    options = {"compress_level": 1} if chosen == "PNG" else {"quality": quality}
+    options = {"compress_level": 1} if chosen == "PNG" else {"quality": quality, "subsampling": 0}
     file = streams.BytesIO()
     io.pillow("Image").fromarray(image).save(file, format=chosen, **options)
     return file.getvalue()

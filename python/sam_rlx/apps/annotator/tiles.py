@@ -16,6 +16,8 @@ from sam_rlx.apps.annotator.values import Object, PackedMask
 
 TILE = 512  # pixels of a tile's sides, at its level
 WHOLE = 2048  # pixels of an image's longer side up to which it is sent as a whole
+_NEAREST, _FARTHER = 95, 90  # qualities of JPEG: at level 0, and above it
+_BAND = 64  # rows
 Box: TypeAlias = tuple[int, int, int, int]
 
 
@@ -43,17 +45,31 @@ class Pyramid:
             return self._levels[level]
 
     def tile(self, level: int, column: int, row: int) -> bytes:
-        """Return a tile as the bytes of an image file: PNG of a small image, else JPEG."""
+        """Return a tile as the bytes of an image file.
+
+        PNG of a small image and where it is no larger than JPEG, as for drawings; else JPEG, whose
+        pixels are most exact where one looks nearest.
+        """
         whole = self.level(level)
         x, y = column * TILE, row * TILE
         part = np.ascontiguousarray(whole[y : y + TILE, x : x + TILE])
+        quality = _NEAREST if level == 0 else _FARTHER
         lossless = self.image.shape[0] * self.image.shape[1] <= 1 << 20
-        return encoded(part, "PNG" if lossless else "JPEG")
+        if lossless or _is_drawn(part):
+            return encoded(part, "PNG")
+        return encoded(part, "JPEG", quality)
 
     def has(self, level: int, column: int, row: int) -> bool:
         """Tell whether there is a tile."""
         height, width = (-(-side // (1 << level)) for side in self.image.shape[:2])
         return bool(column * TILE < width and row * TILE < height)
+
+
+def _is_drawn(part: NDArray[np.uint8]) -> bool:
+    """Tell of a tile whether PNG is no larger than JPEG, by a band in its middle."""
+    first = max(0, part.shape[0] // 2 - _BAND // 2)
+    band = np.ascontiguousarray(part[first : first + _BAND])
+    return len(encoded(band, "PNG")) <= len(encoded(band, "JPEG", _FARTHER))
 
 
 def _half(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

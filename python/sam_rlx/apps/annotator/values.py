@@ -4,6 +4,7 @@ An image is a clip of one frame, 0. Whoever changes something makes a new value,
 stays; `changes_between` tells what differs, part by part, and `History` keeps that.
 """
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx.apps.annotator.limits import MAX_OBJECTS
+from sam_rlx.apps.annotator.shelf import Shelf, Shelved
 from sam_rlx.errors import InvalidArgumentError
 
 Box: TypeAlias = tuple[float, float, float, float]
@@ -24,13 +26,13 @@ Kind: TypeAlias = Literal["image", "clip"]
 OBJECT = "object"  # the class that is there from the beginning
 
 PROJECT = ""  # the key of changes that belong to no item
+_SMALL = 128  # bytes of bits that are never deflated
 
 
-@dataclass(frozen=True)
 class PackedMask:
-    """A mask (H, W) as the bits of its box.
+    """A mask (H, W) as the bits of its box. Its value never changes.
 
-    Attributes
+    Parameters
     ----------
     hw : (int, int)
         Height and width of the whole grid.
@@ -40,9 +42,62 @@ class PackedMask:
         As ``numpy.packbits`` gives them along the rows: y1 - y0 times (x1 - x0 + 7) // 8 bytes.
     """
 
-    hw: tuple[int, int]
-    box: tuple[int, int, int, int]
-    bits: bytes
+    __slots__ = ("_hash", "_stored", "box", "hw")
+
+    def __init__(self, hw: tuple[int, int], box: tuple[int, int, int, int], bits: bytes) -> None:
+        self.hw = hw
+        self.box = box
+        self._stored: tuple[bytes | Shelved, bool] = bits, False  # whether they are deflated
+        self._hash: int | None = None
+
+    @property
+    def bits(self) -> bytes:
+        """The bits of the box."""
+        data, is_deflated = self._stored
+        found = data.read() if isinstance(data, Shelved) else data
+        return zlib.decompress(found) if is_deflated else found
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no box."""
+        return self.box[0] == self.box[2]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the bits take in memory."""
+        data, _ = self._stored
+        return 0 if isinstance(data, Shelved) else len(data)
+
+    def fold(self) -> None:
+        """Keep the bits deflated: nobody shows the mask. Each use inflates them."""
+        data, is_deflated = self._stored
+        if not is_deflated and isinstance(data, bytes) and len(data) > _SMALL:
+            small = zlib.compress(data)
+            if len(small) < len(data):
+                self._stored = small, True
+
+    def shelve(self, shelf: Shelf) -> None:
+        """Keep the bits, deflated, on a shelf; `OSError` where that has no room."""
+        self.fold()
+        data, is_deflated = self._stored
+        if isinstance(data, bytes) and len(data) > _SMALL:
+            self._stored = shelf.put(data), is_deflated
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, PackedMask):
+            return NotImplemented
+        same = (self.hw, self.box) == (other.hw, other.box) and hash(self) == hash(other)
+        return same and self.bits == other.bits
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash((self.hw, self.box, self.bits))
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"<mask {self.hw[1]} x {self.hw[0]}, box {self.box}>"
 
     @classmethod
     def of(cls, mask: NDArray[np.bool_]) -> "PackedMask":
@@ -65,7 +120,7 @@ class PackedMask:
     def part(self) -> NDArray[np.bool_]:
         """Return the pixels of the box: bool (y1 - y0, x1 - x0)."""
         x0, y0, x1, y1 = self.box
-        if not self.bits:
+        if self.is_empty:
             return np.zeros((0, 0), np.bool_)
         packed = np.frombuffer(self.bits, np.uint8).reshape(y1 - y0, -1)
         return np.unpackbits(packed, axis=1, count=x1 - x0).view(np.bool_)
@@ -73,7 +128,7 @@ class PackedMask:
     def run_lengths(self) -> NDArray[np.uint32]:
         """Return COCO's run lengths of the whole grid; only the box is looked at."""
         height, width = self.hw
-        if not self.bits:
+        if self.is_empty:
             return np.array([height * width], np.uint32)
         x0, y0, x1, y1 = self.box
         counts = _core.rle_encode(np.ascontiguousarray(self.part()))
@@ -87,7 +142,7 @@ class PackedMask:
         if step == 1:
             return self
         height, width = (-(-side // step) for side in self.hw)
-        if not self.bits:
+        if self.is_empty:
             return PackedMask((height, width), (0, 0, 0, 0), b"")
         x0, y0, x1, y1 = self.box
         left, top = x0 // step, y0 // step
@@ -121,6 +176,7 @@ class Mask:
     packed: PackedMask
     score: float
     how: How
+    since: int = 0  # of a tracked one: the last version of `Object.asked` that it follows from
 
     def to_mask(self) -> NDArray[np.bool_]:
         """Return a new bool (H, W)."""
@@ -229,6 +285,8 @@ class Object:
         By frame; an image has the frame 0.
     candidates : tuple of Mask
         The answers to a single click, without strokes; `candidate` is the index of the chosen one.
+    asked : tuple of (int, int)
+        Of a track: frames whose prompts changed, each with the version of that change, from 1.
     """
 
     number: int
@@ -241,6 +299,12 @@ class Object:
     candidates: tuple[Mask, ...] = ()
     candidate: int = 0
     locked: bool = False
+    asked: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def version(self) -> int:
+        """The last version of `asked`."""
+        return max((version for _, version in self.asked), default=0)
 
     def points_on(self, frame: int) -> list[Point]:
         """Return the clicks on a frame."""
@@ -386,7 +450,7 @@ class Item:
     frames : int
         1 for an image.
     state : str
-        new, begun, done, left out, unreadable; `reason` says why it is unreadable.
+        new, begun, done, left out, unreadable; `reason` says why it cannot be read.
     stat : (int, int)
         Size in bytes and time of change in nanoseconds when the key was taken; 0, 0 for no file.
     """
@@ -423,6 +487,28 @@ class Project:
     def item(self, key: str) -> Item | None:
         """Return the item of a key."""
         return next((one for one in self.items if one.key == key), None)
+
+
+def masks_of(part: object) -> list[PackedMask]:
+    """Return the masks of an object, with those of its prompts and answers, or of another part."""
+    if isinstance(part, Mask):
+        return [part.packed]
+    if isinstance(part, Object):
+        starts = [one.mask for one in part.prompts if isinstance(one, Start)]
+        strokes = [one for one in part.prompts if isinstance(one, Stroke)]
+        painted = [mask for one in strokes for mask in (one.add, one.take)]
+        shown = [one.packed for one in (*part.masks.values(), *part.candidates)]
+        return [*shown, *starts, *painted]
+    if isinstance(part, tuple):
+        return [one.packed for one in part if isinstance(one, Mask)]
+    return []
+
+
+def fold_document(document: Document) -> None:
+    """Keep the masks of a document deflated: nobody shows it."""
+    for part in (*document.objects, document.found):
+        for mask in masks_of(part):
+            mask.fold()
 
 
 # ------------------------------------------------------------------ what differs

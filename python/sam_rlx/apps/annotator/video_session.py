@@ -1,7 +1,7 @@
 """Objects of a video by clicks and boxes on any frame, and tracking from there."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from sam_rlx.apps.annotator.clip_export import AnnotatedClip, export_clip, read_
 from sam_rlx.apps.annotator.clip_items import clip_item
 from sam_rlx.apps.annotator.described import described
 from sam_rlx.apps.annotator.export import ExportedFile
-from sam_rlx.apps.annotator.export_gestures import ExportGestures, without_number
+from sam_rlx.apps.annotator.export_gestures import ExportGestures, Placed, without_number
 from sam_rlx.apps.annotator.exports.collect import clip_work
 from sam_rlx.apps.annotator.exports.work import Clip, Still, Work
 from sam_rlx.apps.annotator.gestures import (
@@ -48,7 +48,7 @@ from sam_rlx.apps.annotator.session import (
     still,
 )
 from sam_rlx.apps.annotator.sources import encoded, shrunk
-from sam_rlx.apps.annotator.tracks import clip_head, sampled
+from sam_rlx.apps.annotator.tracks import HELD, asked_anew, clip_head, sampled
 from sam_rlx.apps.annotator.values import (
     BoxPrompt,
     Change,
@@ -67,14 +67,13 @@ from sam_rlx.apps.annotator.values import (
     Stroke,
 )
 from sam_rlx.apps.annotator.worker import During
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 from sam_rlx.model import Model
 from sam_rlx.video import VideoFrame, VideoPredictor
 
 _SHOWN = 1024  # longest side of the frames that views get
 _RATE = 25.0  # frames a second of a clip that says none
 _WRITE_EACH = 1.0  # seconds of tracking that a kill may take back
-_HELD = ("hand", "checked")  # masks that tracking leaves alone
 # What a timeline shows of a mask: tracked, of a prompt, by hand, checked.
 _LETTERS: Mapping[How, str] = {
     "tracked": "t",
@@ -187,6 +186,8 @@ class VideoSession(ExportGestures):
     def do_click(self, frame: Frame, x: Coordinate, y: Coordinate, label: Label = 1) -> None:
         """Add a point to the current object on a frame, or begin an object."""
         self._check_frame(frame)
+        if self.repeats(Point(0, frame, x, y, label)):
+            return
         one = self._selected_free() or self.new_object()
         count = len(one.points_on(frame)) + 1
         fields.at_most("click: points of an object", count, MAX_POINTS)
@@ -196,8 +197,15 @@ class VideoSession(ExportGestures):
     def do_box(self, frame: Frame, box: BoxField) -> None:
         """Give the current object a box on a frame, or begin an object."""
         self._check_frame(frame)
+        if self.repeats(BoxPrompt(0, frame, box)):
+            return
         one = self._selected_free() or self.new_object()
         self._prompt(one, BoxPrompt(one.next_prompt, frame, box))
+
+    def _put(self, title: str, *objects: Object) -> None:
+        """Change objects that are there, and note where their prompts changed."""
+        known = {one.number: one for one in self.tracks}
+        super()._put(title, *(asked_anew(known.get(one.number, one), one) for one in objects))
 
     def _check_frame(self, frame: int) -> None:
         if frame >= self.count:
@@ -312,8 +320,9 @@ class VideoSession(ExportGestures):
         for frame in sorted({frame for one in others for frame in one.masks}):
             known = [o.masks[frame] for o in (first, *others) if frame in o.masks]
             pixels = np.logical_or.reduce([mask.to_mask() for mask in known])
-            how: How = next((mask.how for mask in known if mask.how in _HELD), known[0].how)
-            masks[frame] = Mask(PackedMask.of(pixels), min(o.score for o in known), how)
+            how: How = next((mask.how for mask in known if mask.how in HELD), known[0].how)
+            score = min(mask.score for mask in known)
+            masks[frame] = Mask(PackedMask.of(pixels), score, how, first.version)
         starts = sorted({each.frame for o in (first, *others) for each in o.prompts})
         prompts: list[Prompt] = []
         for frame in starts:
@@ -500,6 +509,7 @@ class VideoSession(ExportGestures):
                     if time.monotonic() - written > _WRITE_EACH:
                         self.project.write()
                         written = time.monotonic()
+                        self.broadcast(None)
                     self._progress(done, total, None)
                     if edit < 0 or self._stop:  # it was undone, or stopped
                         break
@@ -530,7 +540,7 @@ class VideoSession(ExportGestures):
             return None
         steps = [way.steps_to(each.frame) for each in one.prompts]
         begin = 0 if min(steps) <= 0 else min(steps)
-        held = [at for at, mask in one.masks.items() if mask.how in _HELD]
+        held = [at for at, mask in one.masks.items() if mask.how in HELD]
         return min((at for at in held if way.steps_to(at) > begin), key=way.steps_to, default=None)
 
     def _keep(
@@ -554,12 +564,13 @@ class VideoSession(ExportGestures):
         def change(document: Document) -> Document:
             return document.with_objects(
                 *(
-                    replace(one, masks={**one.masks, at: found[one.number]})
-                    for one in document.objects
-                    if one.number in found
-                    and one.number in held
-                    and not way.is_beyond(at, held[one.number])
-                    and _may_track(one, at, found[one.number].packed)
+                    replace(one, masks={**one.masks, at: mask})
+                    for one, mask in (
+                        (one, replace(found[one.number], since=one.version))
+                        for one in document.objects
+                        if one.number in found and one.number in held
+                    )
+                    if not way.is_beyond(at, held[one.number]) and _may_track(one, at, mask)
                 )
             )
 
@@ -569,7 +580,142 @@ class VideoSession(ExportGestures):
             made = self.project.edit(self.key, change, "track", title)
             kept = 0 if made is None else made.n
         self._send_masks(at)
+        for mask in found.values():
+            mask.packed.fold()
         return kept
+
+    @gesture("track by words")
+    def do_track_text(
+        self, text: Words, frame: OptionalFrame = None, ended: FromPython = None
+    ) -> None:
+        """Find and follow all that a text names, from a frame on, by default from the first one.
+
+        What is found on later frames is followed too. Each becomes an object of the class with the
+        name of the text. It goes on frame by frame while nothing else waits; what was found is one
+        edit, also when it is stopped.
+        """
+        if not self.model.supports_text:
+            raise UnsupportedError(
+                f"text: expected a model of SAM 3, found one of {self.model.family}"
+            )
+        if not text:
+            raise InvalidArgumentError("text: expected words, found none")
+        if self._running:
+            raise StateError("track_text: expected no tracking, found one that goes on")
+        begin = self.frame_of(0 if frame is None else frame)
+        finder = VideoPredictor(self.model, self._source, num_threads=self.num_threads)
+        finder.add_text(text, frame_index=begin)
+        self._stop, self._running = False, True
+        self._progress(0, self.count - begin, self._asks[1])
+        self._worker.start(self._text_steps(text, finder, begin, ended))
+
+    def _text_steps(
+        self,
+        text: str,
+        finder: VideoPredictor,
+        begin: int,
+        ended: Callable[[Any], None] | None,
+    ) -> Iterator[None]:
+        error: Exception | None = None
+        done, edit, written = 0, 0, time.monotonic()
+        numbers: dict[Hashable, int] = {}  # of the objects, by the names that the finder gives
+        try:
+            for found in finder.propagate(start_frame=begin):
+                if self._stop:
+                    break
+                done += 1
+                title = f"tracking of {text}, {_counted(len(numbers), 'object')}"
+                edit = self._keep_text(text, found, edit, title, numbers)
+                if time.monotonic() - written > _WRITE_EACH:
+                    self.project.write()
+                    written = time.monotonic()
+                    self.broadcast(None)
+                self._progress(done, self.count - begin, None)
+                if edit < 0:  # it was undone
+                    break
+                yield
+        except Exception as raised:  # whoever waits is told, and all views
+            error = raised
+            self._tell(raised, None, None)
+        finally:
+            self._running = False
+            self.project.write()
+            self._progress(done, self.count - begin, None)
+            if not numbers and error is None and done == self.count - begin:
+                said = f"Nothing found for '{text}' in {_counted(done, 'frame')}."
+                self.send({"type": "note", "text": said, "about": "search"}, [], None)
+            self._send_checks(None, None)
+            self.broadcast(None)
+            if ended is not None:
+                ended(error)
+
+    def _keep_text(
+        self,
+        text: str,
+        found: VideoFrame,
+        edit: int,
+        title: str,
+        numbers: dict[Hashable, int],
+    ) -> int:
+        """Add what a text found on a frame to its edit; return its number, as `_keep` does."""
+        at = found.frame_index
+        masks = {
+            name: Mask(PackedMask.of(mask), float(found.scores[name]), "tracked")
+            for name, mask in found.masks.items()
+            if mask.any()
+        }
+        if not masks:
+            return edit
+        given: dict[Hashable, int] = {}
+
+        def change(project: Project, document: Document) -> tuple[Project, Document]:
+            project, of_class = self.with_class(project, text)
+            for name, mask in masks.items():
+                one = document.get(numbers.get(name))
+                if one is not None and _may_track(one, at, mask):
+                    kept = {**one.masks, at: replace(mask, since=one.version)}
+                    document = document.with_objects(replace(one, masks=kept))
+                elif name not in numbers:
+                    new = Object(
+                        0,
+                        "",
+                        UNCOLORED,
+                        class_number=of_class.number,
+                        prompts=(Start(1, at, mask.packed),),
+                        masks={at: replace(mask, how="text")},
+                    )
+                    (one,) = numbered(document, [new], project)
+                    given[name] = one.number
+                    document = document.with_objects(one)
+            return project, document
+
+        kept = self._extend_or_begin(edit, change, title)
+        numbers.update(given)
+        self._send_masks(at)
+        for mask in masks.values():
+            mask.packed.fold()
+        return kept
+
+    def _extend_or_begin(
+        self,
+        edit: int,
+        change: Callable[[Project, Document], tuple[Project, Document]],
+        title: str,
+    ) -> int:
+        """Add to an edit, or begin it; return its number, 0 for none, -1 if it was taken back."""
+        if edit:
+
+            def more(document: Document) -> Document:
+                return change(self.project.history.project, document)[1]
+
+            return edit if self.project.extend(edit, more, self.key, title) else -1
+
+        def first(project: Project) -> tuple[Project, dict[str, Document]]:
+            project, document = change(project, self.document)
+            return project, {self.key: document}
+
+        made = self.project.edit_all(first, "track_text", title)
+        return 0 if made is None else made.n
 
     def _progress(self, done: int, total: int, answer: Answer) -> None:
         self._done = (done, total)
@@ -604,7 +750,7 @@ class VideoSession(ExportGestures):
         first, last = self._range(frame, to)
         masks = {
             at: replace(mask, how="checked")
-            if first <= at <= last and mask.how not in _HELD
+            if first <= at <= last and mask.how not in HELD
             else mask
             for at, mask in one.masks.items()
         }
@@ -629,7 +775,9 @@ class VideoSession(ExportGestures):
             for at, each in enumerate(each for each in one.prompts if each.frame > begin)
         )
         other = replace(
-            self.new_object(prompts=prompts, masks=later), class_number=one.class_number
+            self.new_object(prompts=prompts, masks=later),
+            class_number=one.class_number,
+            asked=one.asked,
         )
         rest = replace(
             one, prompts=tuple(each for each in one.prompts if each.frame < frame), masks=earlier
@@ -718,13 +866,13 @@ class VideoSession(ExportGestures):
         height, width = self.hw
         return height, width
 
-    def placed(
-        self, found: Sequence[FoundStill]
-    ) -> tuple[dict[str, list[tuple[Object, str]]], list[str]]:
+    def placed(self, found: Sequence[FoundStill]) -> Placed:
         """Return the objects of frames, joined by their tracks."""
+        placed = Placed()
         tracks: dict[str, tuple[Object, str]] = {}
         for at, found_still in enumerate(found):
             frame = self._frame_named(found_still)
+            placed.matched["frame"] += 1
             for one in found_still.objects:
                 if one.mask.hw != self.hw:
                     raise InvalidArgumentError(
@@ -735,7 +883,9 @@ class VideoSession(ExportGestures):
                 masks = {**known.masks, frame: Mask(one.mask, 1.0, "file")}
                 prompts = known.prompts or (Start(1, frame, one.mask),)
                 tracks[key] = replace(known, masks=masks, prompts=prompts), one.category
-        return {self.key: list(tracks.values())}, []
+        if tracks:
+            placed.objects[self.key] = list(tracks.values())
+        return placed
 
     def _frame_named(self, still: FoundStill) -> int:
         """Return the frame of a still: its number, or that of its name."""
@@ -777,7 +927,11 @@ class VideoSession(ExportGestures):
 
     def on_ready(self, view: str, answer: Answer) -> None:
         """Send a view the size of the video and all objects; it asks for frames."""
-        head = {**clip_head(self.hw, self.count), "key": self.key, "answer": answer}
+        head = {
+            **clip_head(self.hw, self.count, self.model.supports_text),
+            "key": self.key,
+            "answer": answer,
+        }
         with self._lock:
             self.send(self.about_head(), [], view)
             self.send(head, [], view)
@@ -901,7 +1055,7 @@ class _Way:
         return held is not None and self.steps_to(frame) > self.steps_to(held)
 
 
-def _may_track(one: Object, frame: int, found: PackedMask) -> bool:
+def _may_track(one: Object, frame: int, found: Mask) -> bool:
     """Tell whether tracking gives an object a mask on a frame.
 
     Not where a person made one or said that it is right, where the object is gone, or is locked.
@@ -909,7 +1063,9 @@ def _may_track(one: Object, frame: int, found: PackedMask) -> bool:
     if one.locked or _is_gone(one, frame):
         return False
     known = one.masks.get(frame)
-    return known is None or (known.how not in _HELD and known.packed != found)
+    if known is None or known.how in HELD:
+        return known is None
+    return known.packed != found.packed or (known.how == "tracked" and known.since != found.since)
 
 
 def _is_gone(one: Object, frame: int) -> bool:

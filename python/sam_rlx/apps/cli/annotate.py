@@ -7,6 +7,7 @@ from sam_rlx.apps.cli import common, serve
 _EXAMPLES = """examples:
   sam-rlx annotate photos/
   sam-rlx annotate clip.mp4 --model sam2-nano
+  sam-rlx annotate frames/ --clip
 """
 
 

@@ -71,6 +71,11 @@ def add_page_arguments(parser: argparse.ArgumentParser) -> None:
         "served, and the first is the default of those who name none",
     )
     common.add_load_arguments(parser)
+    parser.add_argument(
+        "--clip",
+        action="store_true",
+        help="folders of numbered images are clips, one each",
+    )
     parser.set_defaults(host=_HOST, public_url=None, label_studio=None)
     parser.add_argument(
         "--port",
@@ -118,7 +123,7 @@ def run(args: argparse.Namespace) -> None:
         label_studio.check_address(args.label_studio)
     if args.public_url is not None:
         label_studio.check_address(args.public_url, "--public-url")
-    shown = [local_files.local_files_of(Path(path)) for path in args.images]
+    shown = [local_files.local_files_of(Path(path), args.clip) for path in args.images]
     listener = server.listen(args.host, args.port)
     with listener:
         models = _load(args)

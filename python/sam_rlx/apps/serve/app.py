@@ -15,11 +15,12 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from sam_rlx.apps.annotator.front import joined
+from sam_rlx.apps.annotator.json_reader import check_values
 from sam_rlx.apps.serve import anylabeling, osam
 from sam_rlx.apps.serve.engine import Engine
 from sam_rlx.apps.serve.guard import IS_BELOW, Guard
 from sam_rlx.apps.serve.label_studio import Backend
-from sam_rlx.apps.serve.limits import Budget, BusyError, Limits, check_values
+from sam_rlx.apps.serve.limits import Budget, BusyError, Limits
 from sam_rlx.apps.serve.local_files import LocalFiles
 from sam_rlx.apps.serve.stopping import Stop, StoppedError
 from sam_rlx.apps.serve.tabs import Tab

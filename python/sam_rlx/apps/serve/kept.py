@@ -7,6 +7,7 @@ of their contents. No request names a path: projects have ids, and items keys.
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx._internal.files.atomic import atomic_write
+from sam_rlx._internal.files.suffixes import is_image
 from sam_rlx.apps.annotator.identity import free_key, key_of_bytes
 from sam_rlx.apps.annotator.projects import (
     Location,
@@ -118,6 +120,14 @@ def _done_of(snapshot: Path, _stats: tuple[tuple[int, int], ...]) -> int | None:
     return sum(one.state == "done" for one in items)
 
 
+def is_replaced(item: Item) -> bool:
+    """Tell whether another file stands for an item, which could not be read.
+
+    What a person left out has no reason; it stays among the images, and can be taken in again.
+    """
+    return item.state == _OUT and bool(item.reason)
+
+
 class KeptFiles:
     """The files of one project, by key.
 
@@ -152,19 +162,13 @@ class KeptFiles:
         kind_of : callable
             Says of contents whether they are an image or a clip.
         """
-        total = sum(map(len, files))
-        used = _used(kept_folder())
-        if used + total > MAX_BYTES:
-            raise InvalidArgumentError(
-                f"open: expected at most {MAX_BYTES // 10**9} GB of all projects, found "
-                f"{(used + total) / 1e9:.1f} GB: remove projects that are done"
-            )
+        _check_room(sum(map(len, files)))
         items = {one.key: one for one in known}
         found = []
         for name, contents in zip(names, files, strict=True):
             content = key_of_bytes(contents)
             path = plain_name(name)
-            same = [one for one in items.values() if one.path == path and one.state != _OUT]
+            same = [one for one in items.values() if one.path == path and not is_replaced(one)]
             item = next((one for one in same if one.key.partition("-")[0] == content), None)
             if item is None:
                 reason = wrong(contents)
@@ -178,6 +182,43 @@ class KeptFiles:
             self._write(item.key, contents)
             found.append(item)
         return found
+
+    def add_clip(
+        self,
+        names: Sequence[str],
+        files: Sequence[bytes],
+        known: Sequence[Item],
+        wrong: Callable[[bytes], str],
+        kind_of: Callable[[bytes], Kind],
+    ) -> Item:
+        """Keep the images of a folder as the frames of a clip, in this order; return its item.
+
+        The other parameters are those of `add`. The clip is called as the folder.
+        """
+        _check_room(sum(map(len, files)))
+        for name, contents in zip(names, files, strict=True):
+            reason = "a clip" if kind_of(contents) == "clip" else wrong(contents)
+            if reason:
+                raise InvalidArgumentError(
+                    f"open: expected images alone for the frames of a clip, found {name}: {reason}"
+                )
+        content = key_of_bytes("".join(map(key_of_bytes, files)).encode())
+        folder, slash, _ = names[0].replace("\\", "/").partition("/")
+        path = plain_name(folder) if slash else "clip"
+        there = next((one for one in known if one.key.partition("-")[0] == content), None)
+        item = there or Item(free_key(content, (one.key for one in known)), path, "clip")
+        target = self._path(item.key)
+        if not target.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=self._folder, prefix=".") as made:
+                frames = Path(made) / "frames"
+                frames.mkdir()
+                for at, (name, contents) in enumerate(zip(names, files, strict=True)):
+                    suffix = Path(plain_name(name)).suffix.lower()
+                    shown = suffix if is_image(f"a{suffix}") else ".png"
+                    (frames / f"{at:06d}{shown}").write_bytes(contents)
+                frames.rename(target)
+        return item
 
     def _write(self, key: str, contents: bytes) -> None:
         path = self._path(key)
@@ -210,7 +251,18 @@ def plain_name(name: str) -> str:
     return plain if plain not in ("", ".", "..") else "image"
 
 
+def _check_room(total: int) -> None:
+    """Refuse files for which there is no room beside those of all projects."""
+    used = _used(kept_folder())
+    if used + total > MAX_BYTES:
+        raise InvalidArgumentError(
+            f"open: expected at most {MAX_BYTES // 10**9} GB of all projects, found "
+            f"{(used + total) / 1e9:.1f} GB: remove projects that are done"
+        )
+
+
 def _used(folder: Path) -> int:
     if not folder.is_dir():
         return 0
-    return sum(path.stat().st_size for path in folder.glob(f"*/{_FILES}/*") if path.is_file())
+    files = folder.glob(f"*/{_FILES}/**/*")
+    return sum(path.stat().st_size for path in files if path.is_file())

@@ -6,7 +6,7 @@ Those of one session, of a page or of a notebook, are in `sam_rlx.apps.annotator
 import threading
 from dataclasses import dataclass
 
-from sam_rlx.errors import InvalidArgumentError, SamRlxError
+from sam_rlx.errors import SamRlxError
 
 _MB = 1_000_000
 
@@ -132,14 +132,3 @@ class Share:
             self._closed = True
             self._budget.give(sum(self._held.values()))
             self._held.clear()
-
-
-def check_values(where: str, text: bytes, most: int) -> None:
-    """Refuse JSON with more values than `most`, before it is parsed: by its commas and brackets.
-
-    Commas in texts count too. The parser of Python's json lets no other thread run meanwhile.
-    """
-    count = sum(map(text.count, (b",", b"[", b"{")))
-    # An escaped character costs as much as a value, and some programs escape each slash of base64.
-    if count > most or text.count(b"\\") > 10 * most:
-        raise InvalidArgumentError(f"{where}: expected JSON of at most {most} values, found more")

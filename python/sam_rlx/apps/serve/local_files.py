@@ -26,6 +26,8 @@ _DIGITS = 16  # of an id, as the page's own projects have them
 class LocalFiles:
     """A folder of images, an image or a clip, with its project beside it.
 
+    A clip may be a folder of numbered images.
+
     Attributes
     ----------
     path : Path
@@ -64,8 +66,8 @@ class LocalFiles:
         }
 
 
-def local_files_of(path: Path) -> LocalFiles:
-    """Return what a path names.
+def local_files_of(path: Path, clip: bool = False) -> LocalFiles:
+    """Return what a path names; with `clip` a folder is the frames of one.
 
     Raises
     ------
@@ -79,7 +81,7 @@ def local_files_of(path: Path) -> LocalFiles:
     path = path.absolute()
     if not path.exists():
         raise not_found("path", path, "a folder, an image or a clip")
-    if path.is_file() and _is_clip(path):
+    if (path.is_file() and _is_clip(path)) or (clip and path.is_dir()):
         return LocalFiles(path, "clip", clip_location(open_frames(path), path), 1)
     sources = ImageSource(path)
     if path.is_file():

@@ -4,8 +4,8 @@ A message, either way, is binary: the length of its head (4 bytes, little endian
 and behind it its buffers, whose lengths the head tells as ``buffers``. Beside the messages of a
 session a tab sends
 
-- ``{type: "open", model, names, project}`` with the files of images, which are added to a project;
-  without one they begin a new one;
+- ``{type: "open", model, names, project, clip}`` with the files of images, which are added to a
+  project; without one they begin a new one; with `clip` true they are the frames of a clip;
 - ``{type: "resume", model, project, item}``: shows a project again, or one that lies beside the
   files which the command line named;
 - ``{type: "remove", project}``: removes a project that no tab shows, with its images;
@@ -31,6 +31,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.image_session import ImageSession
+from sam_rlx.apps.annotator.json_reader import check_values
 from sam_rlx.apps.annotator.keys import keys_of
 from sam_rlx.apps.annotator.projects import OpenProject
 from sam_rlx.apps.annotator.sources import ImageSource
@@ -42,7 +43,7 @@ from sam_rlx.apps.serve.connections import VISIT
 from sam_rlx.apps.serve.engine import Encoded, Engine
 from sam_rlx.apps.serve.images import check_size, read_upright
 from sam_rlx.apps.serve.kept import KeptFiles
-from sam_rlx.apps.serve.limits import Budget, BusyError, Share, check_values
+from sam_rlx.apps.serve.limits import Budget, BusyError, Share
 from sam_rlx.apps.serve.local_files import LocalFiles
 from sam_rlx.apps.serve.stopping import GivingWay, Stop
 from sam_rlx.apps.serve.threads import Threads
@@ -92,7 +93,7 @@ class Uploads(ImageSource):
     @property
     def _all(self) -> tuple[Item, ...]:
         items = self._project.history.project.items
-        return tuple(one for one in items if one.state != "left out" and one.kind == "image")
+        return tuple(one for one in items if one.kind == "image" and not kept.is_replaced(one))
 
     def __len__(self) -> int:
         return len(self._all)
@@ -318,7 +319,7 @@ class Tab:
                 self._put(packed({"type": "projects", "projects": self._projects()}, []))
             elif self._session is None:
                 raise InvalidArgumentError("message: expected an open image before, found none")
-            elif head.get("type") in ("ready", "load"):  # which may compress an image
+            elif head.get("type") in ("ready", "load"):  # which may compress an image, or parse
                 session = self._session
                 await self._threads.run(lambda: self._hand_over(session, head, buffers))
             else:
@@ -365,10 +366,17 @@ class Tab:
             raise InvalidArgumentError(
                 f"open: expected images and as many names, found {len(buffers)} and {len(names)}"
             )
-        await self._threads.run(lambda: self._open(name, head.get("project"), names, buffers))
+        clip = head.get("clip") is True
+        given = head.get("project")
+        await self._threads.run(lambda: self._open(name, given, names, buffers, clip))
 
     def _open(
-        self, name: str, given: Any, names: Sequence[str], buffers: Sequence[memoryview]
+        self,
+        name: str,
+        given: Any,
+        names: Sequence[str],
+        buffers: Sequence[memoryview],
+        clip: bool,
     ) -> None:
         self._not_local("open", given)
         identity = kept.new_id() if given is None else given
@@ -377,9 +385,12 @@ class Tab:
         try:
             known = project.history.project.items
             contents = [bytes(buffer) for buffer in buffers]
-            items = files.add(names, contents, known, self._wrong, kind_of)
+            if clip:
+                items = [files.add_clip(names, contents, known, self._wrong, kind_of)]
+            else:
+                items = files.add(names, contents, known, self._wrong, kind_of)
             project.add_items(items)
-            first = next((one.key for one in items if one.state != "left out"), "")
+            first = next((one.key for one in items if not kept.is_replaced(one)), "")
             self._show(name, identity, project, files, first)
         except BaseException:
             project.close_unused()

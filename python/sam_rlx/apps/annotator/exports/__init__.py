@@ -22,7 +22,7 @@ from sam_rlx.errors import InvalidArgumentError
 FormName: TypeAlias = Literal[
     "coco", "panoptic", "yolo", "label_studio", "cvat", "labelme", "isat", "voc", "labels",
     "masks", "cutouts", "overlay", "csv", "geojson", "npz", "mots", "youtube_vis", "davis",
-    "overlay_clip", "alpha_frames",
+    "overlay_clip", "alpha_clip", "alpha_frames",
 ]  # fmt: skip
 _BOTH: tuple[str, ...] = ("image", "clip")
 
@@ -73,6 +73,7 @@ _ALL = (
     Form("youtube_vis", "YouTube-VIS", coco_form.write_youtube_vis, ("clip",)),
     Form("davis", "DAVIS: a PNG for each frame", images_form.write_davis, ("clip",), _OVERLAP),
     Form("overlay_clip", "clip with masks, MP4", video_forms.write_overlay_clip, ("clip",)),
+    Form("alpha_clip", "clip with opacity, MOV", video_forms.write_alpha_clip, ("clip",)),
     Form("alpha_frames", "frames with opacity", video_forms.write_alpha_frames, ("clip",)),
 )
 FORMS: dict[str, Form] = {form.name: form for form in _ALL}

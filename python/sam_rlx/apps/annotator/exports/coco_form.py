@@ -9,6 +9,7 @@ import numpy as np
 
 from sam_rlx._internal.formats import coco
 from sam_rlx._internal.formats.instances import plain_name
+from sam_rlx._internal.formats.label_images import label_image
 from sam_rlx.apps.annotator.exports.work import Options, Shown, Still, Work, below, put_png
 
 
@@ -90,9 +91,9 @@ def write_panoptic(folder: Path, work: Work, options: Options) -> None:
     """
     images, annotations = [], []
     for number, still in enumerate(work.stills, 1):
-        segments = np.zeros(still.hw, np.uint32)
-        for one in still.largest_first():
-            segments[one.pixels()] = one.number
+        numbers = [one.number for one in still.objects]
+        instances = [one.instance() for one in still.objects]
+        segments = label_image(instances, still.hw, numbers).astype(np.uint32)
         entries = [entry for one in still.objects if (entry := _segment(one, segments))]
         name = f"{work.stem(still)}.png"
         channels = np.stack([segments & 255, segments >> 8 & 255, segments >> 16 & 255], axis=2)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import viz
 from sam_rlx._internal.formats.cutouts import cutout
+from sam_rlx._internal.formats.label_images import label_image
 from sam_rlx.apps.annotator.exports.work import (
     Options,
     Still,
@@ -25,12 +26,10 @@ _EDGE = 255  # of VOC: pixels of no class
 
 
 def label_array(still: Still) -> NDArray[Any]:
-    """Return the numbers of the objects as uint8 or uint16 (H, W); small ones are on top."""
-    most = max((one.number for one in still.objects), default=0)
-    labels = np.zeros(still.hw, np.uint8 if most < 256 else np.uint16)
-    for one in still.largest_first():
-        labels[one.pixels()] = one.number
-    return labels
+    """Return the numbers of the objects (H, W), as uint8 up to 255; small ones are on top."""
+    instances = [one.instance() for one in still.objects]
+    labels = label_image(instances, still.hw, [one.number for one in still.objects])
+    return labels.astype(np.uint8) if labels.max() < 256 else labels
 
 
 def write_labels(folder: Path, work: Work, options: Options) -> None:

@@ -259,6 +259,8 @@ def write_isat(folder: Path, work: Work, options: Options) -> None:
     """Write each image with ISAT's JSON beside it, and ``isat.yaml`` with the classes.
 
     An object is a group of polygons; its holes are polygons of the background, on top of them.
+    Whoever encloses another object lies below it, so that no hole takes what is in it. As ISAT
+    draws them, polygons go through the middles of the outermost pixels, counted from 0.
     """
     for still in work.stills:
         stem = work.stem(still)
@@ -266,7 +268,9 @@ def write_isat(folder: Path, work: Work, options: Options) -> None:
         height, width = still.hw
         info = {"description": "ISAT", "folder": "", "name": image.name, "width": width}
         info |= {"height": height, "depth": 3, "note": ""}
-        objects = [s for one in still.objects for s in _isat_objects(one, options)]
+        found = [list(_isat_objects(one, options)) for one in still.objects]
+        found.sort(key=lambda some: -sum(s["area"] for s in some if s["category"] != BACKGROUND))
+        objects = [entry for some in found for entry in some]
         for layer, entry in enumerate(objects, 1):
             entry["layer"] = float(layer)
         text = json.dumps({"info": info, "objects": objects}, ensure_ascii=False, indent=1)
@@ -282,10 +286,11 @@ def _isat_objects(one: Shown, options: Options) -> Iterator[dict[str, Any]]:
     for part in one.instance().outlines(options.tolerance or 0.0):
         for at, ring in enumerate(part):
             (x0, y0), (x1, y1) = ring.min(axis=0), ring.max(axis=0)
+            corners = ring - 0.5 if options.tolerance else _middles(ring)
             yield {
                 "category": one.of_class.name if at == 0 else BACKGROUND,
                 "group": one.number,
-                "segmentation": ring.astype(float).tolist(),
+                "segmentation": corners.astype(float).tolist(),
                 "area": _area(ring),
                 "layer": 1.0,
                 "bbox": [float(x0), float(y0), float(x1), float(y1)],
@@ -295,5 +300,16 @@ def _isat_objects(one: Shown, options: Options) -> Iterator[dict[str, Any]]:
 
 
 def _area(ring: NDArray[np.int32]) -> float:
+    return abs(_signed_area(ring))
+
+
+def _signed_area(ring: NDArray[np.int32]) -> float:
     x, y = ring.astype(np.float64).T
-    return float(abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2)
+    return float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
+
+
+def _middles(ring: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return a ring along sides of pixels as one through the pixels that lie at it, within it."""
+    after = np.sign(np.roll(ring, -1, axis=0) - ring)
+    inward = np.stack([-after[:, 1], after[:, 0]], axis=1) * np.sign(_signed_area(ring))
+    return ring + (inward + np.roll(inward, 1, axis=0)) / 2 - 0.5

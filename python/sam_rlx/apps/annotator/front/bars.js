@@ -3,7 +3,7 @@
 
 import { css, icon, keyed, light, make, show, text } from "./dom.js";
 import { newCanvas, painted } from "./masks.js";
-import { colorOf, currentOf, isClip } from "./state.js";
+import { colorOf, currentOf, isClip, isLeftOut } from "./state.js";
 import { WORDS } from "./words.js";
 
 export class Top {
@@ -24,7 +24,7 @@ export class Top {
       front.button("button.icon", "next", { icon: "right" }), this.done);
     this.words = make("input.words", {
       type: "text", placeholder: WORDS.words, maxLength: 500, ariaLabel: WORDS.wordsLabel,
-      onkeydown: ({ key }) => { if (key === "Enter") front.find(); },
+      onkeydown: ({ key, shiftKey }) => { if (key === "Enter") { if (shiftKey) front.findAll(); else front.find(); } },
     });
     this.options = make("button.icon", {
       type: "button", title: WORDS.wordsOptions, ariaLabel: WORDS.wordsOptions,
@@ -316,7 +316,8 @@ export class Status {
       const inside = one.points.filter(([, , label]) => label).length;
       return WORDS.current(one.name, inside, one.points.length - inside);
     }
-    const { items } = state.project;
+    if (isLeftOut(state)) return WORDS.isLeftOut;
+    const items = state.project.items.filter((item) => item.state !== "left out");
     const done = items.filter((item) => item.state === "done").length;
     if (items.length > 1 && done === items.length) return WORDS.finished(done);
     if (isClip(state)) return WORDS.hintClip;

@@ -2,6 +2,7 @@
 // image that cannot be read.
 
 import { icon, keyed, light, make, show, text } from "./dom.js";
+import { isClip, isLeftOut } from "./state.js";
 import { WORDS } from "./words.js";
 
 const LEAST = 0.5; // score of what words find, if nobody chose another
@@ -56,8 +57,12 @@ export class ProjectMenu extends Popover {
     const models = state.page?.models || [];
     this.element.replaceChildren(...[
       host && item("images", WORDS.addImages, () => host.files.click()),
+      host && item("play", WORDS.openFrames, () => host.frames.click()),
       host && state.image && item("down", WORDS.loadObjects, () => host.saved.click()),
+      state.image && front.can("import_as") && item("folder", WORDS.bringTitle, () => front.importing.ask()),
       host && state.image && item("plus", WORDS.fresh, () => host.fresh()),
+      state.image && front.can("leave_out") &&
+        item("hide", isLeftOut(state) ? WORDS.takeIn : WORDS.leaveOut, () => front.act("leave_out")),
       item("keys", WORDS.keys, () => front.act("help")),
       models.length > 1 && choice(WORDS.model, models.map((name) => [name, name]),
         host.model || models[0], (name) => { this.close(); host.choose(name); }),
@@ -79,8 +84,11 @@ export class SearchMenu extends Popover {
       type: "button", textContent: words,
       onclick: () => { this.close(); front.choose({ example: label }); },
     });
-    this.element.replaceChildren(labelled(WORDS.threshold, least),
-      like(1, WORDS.examplePlus), like(0, WORDS.exampleMinus), ...(state.examples.length
+    const clip = isClip(state);
+    const all = make("button.plain", { type: "button", textContent: clip ? WORDS.trackWords : WORDS.findAll,
+      onclick: () => { this.close(); front.findAll(); } });
+    this.element.replaceChildren(labelled(WORDS.threshold, least), all,
+      ...(clip ? [] : [like(1, WORDS.examplePlus), like(0, WORDS.exampleMinus)]), ...(state.examples.length
         ? [make("button.plain", {
           type: "button", textContent: WORDS.exampleNone,
           onclick: () => { this.close(); front.choose({ examples: [], example: null }); },
@@ -128,7 +136,8 @@ export class ExportDialog extends Dialog {
     const choices = [["", ...WORDS.oneFile], ...forms].map(([form, title, what], at) =>
       make("label.form", {}, make("input", { type: "radio", name: "srx-form", value: form, checked: !at, onchange: () => this.draw() }),
       make("b", { textContent: title }), make("small", { textContent: what })));
-    const count = (test) => items.filter(test).length;
+    const taken = items.filter((item) => item.state !== "left out");
+    const count = (test) => taken.filter(test).length;
     const option = (name, words, options) => {
       const element = labelled(words, radios(name, options));
       element.name = name;
@@ -136,7 +145,7 @@ export class ExportDialog extends Dialog {
     };
     this.options = [option("images", WORDS.images_, [
       ["some", WORDS.withObjects(count((item) => item.objects))],
-      ["done", WORDS.areDone(count((item) => item.state === "done"))], ["all", WORDS.all(items.length)]]),
+      ["done", WORDS.areDone(count((item) => item.state === "done"))], ["all", WORDS.all(taken.length)]]),
     option("task", WORDS.task, WORDS.tasks),
     option("tolerance", WORDS.outlines, WORDS.tolerances),
     option("split", WORDS.validation, WORDS.splits)];
@@ -169,6 +178,49 @@ export class ExportDialog extends Dialog {
         if (value) fields[option.name] = ["tolerance", "split"].includes(option.name) ? +value : value;
       }
     return this.front.send("export_as", fields);
+  }
+}
+
+// What files of another program would add, before they do.
+export class ImportDialog extends Dialog {
+  ask() {
+    this.field = make("input.importfile", { type: "file", accept: ".zip,.json,.xml,.txt,.png",
+      ariaLabel: WORDS.bringFile, onchange: () => this.look() });
+    this.said = make("div.import", { role: "status" });
+    this.add = make("button.main", { textContent: WORDS.bringAdd, disabled: true });
+    this.open(make("form.export", { method: "dialog", onsubmit: (event) => {
+      event.preventDefault();
+      this.send(true);
+    } }, this.head(WORDS.bringTitle, ""), make("p.soft", { textContent: WORDS.bringHow }), this.field,
+    this.said, make("footer", {}, cancelling(this), this.add)));
+  }
+
+  async look() {
+    const [file] = this.field.files;
+    const { host } = this.front;
+    if (!file || (host && !host.fits([file]))) return;
+    this.file = { name: file.name, contents: await file.arrayBuffer() };
+    this.send(false);
+  }
+
+  send(add) {
+    this.add.disabled = true;
+    text(this.said, WORDS.bringReads);
+    this.front.send("import_as", { name: this.file.name, add }, [this.file.contents]);
+  }
+
+  fail(words) {
+    text(this.said, words);
+  }
+
+  tell(head, title) {
+    if (head.added) this.element.close();
+    const lines = [WORDS.bringFound(title, head.objects), WORDS.bringMatched(head.matched),
+      WORDS.bringClasses(head.classes), WORDS.bringAbsent(head.absent, head.absent_count)];
+    this.said.replaceChildren(...lines.filter((line) => line)
+      .map((line) => make("p", {}, make("bdi", { textContent: line }))));
+    this.add.disabled = !head.objects;
+    this.add.focus();
   }
 }
 
@@ -218,6 +270,7 @@ export class Empty {
       make("h1", { textContent: WORDS.emptyTitle }), make("p", { textContent: WORDS.emptyText }),
       make("div.btns", {}, button("button.main.openfiles", WORDS.openFiles, () => host.files.click()),
         button("button.plain", WORDS.openFolder, () => host.folder.click()),
+        button("button.plain", WORDS.openFrames, () => host.frames.click()),
         button("button.plain.example", WORDS.example, () => host.example()))), this.goOn));
   }
 

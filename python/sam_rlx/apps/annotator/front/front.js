@@ -2,13 +2,13 @@
 // drawn. Parts get the state and send gestures, and do not know each other.
 
 import { Badge, Bar, Rail, Status, Top } from "./bars.js";
-import { Broken, Empty, ExportDialog, KeysDialog, ProjectMenu, SearchMenu, SuccessorDialog } from "./dialogs.js";
+import { Broken, Empty, ExportDialog, ImportDialog, KeysDialog, ProjectMenu, SearchMenu, SuccessorDialog } from "./dialogs.js";
 import { icon, light, make, now } from "./dom.js";
 import { Keys, isField } from "./keys.js";
 import { inflate } from "./masks.js";
 import { Panel } from "./panel.js";
 import { Stage, Zoom } from "./stage.js";
-import { START, currentOf, fineMasks, isClip, isEvent, objectOf, reduce, seenBox } from "./state.js";
+import { START, currentOf, fineMasks, isClip, isEvent, isLeftOut, objectOf, reduce, seenBox } from "./state.js";
 import { Strip } from "./timeline.js";
 import { missingTiles, withTiles } from "./tiles.js";
 import { Tools } from "./tools.js";
@@ -49,6 +49,7 @@ export class Front {
     this.menu = new ProjectMenu(this);
     this.search = new SearchMenu(this);
     this.export = new ExportDialog(this);
+    this.importing = new ImportDialog(this);
     this.help = new KeysDialog(this);
     this.successor = new SuccessorDialog(this);
     this.top = new Top(this);
@@ -61,7 +62,7 @@ export class Front {
     this.app.append(this.top.element, rail.element, this.stage.element, panel.element,
       strip.element, status.element);
     this.root.append(...(this.host ? this.host.inputs : []), this.app, this.menu.element,
-      this.search.element, this.export.element, this.help.element, this.successor.element);
+      this.search.element, this.export.element, this.importing.element, this.help.element, this.successor.element);
   }
 
   watch() {
@@ -186,6 +187,7 @@ export class Front {
     const { type } = head;
     if (type === "error" && asked?.type === "thumbnail") // an image that cannot be read
       return this.on_thumbnail(asked.fields, []);
+    if (type === "error" && asked?.type === "import_as") this.importing.fail(head.text);
     if (type === "error" && asked?.type === "tiles") this.noFine = true; // no more of them
     this.dispatch({ type: "heard", good: type !== "error" && asked && !QUIET.has(type) });
     if (type === "hover" && head.answer.seq !== this.tools.hoverSeq) return;
@@ -238,6 +240,12 @@ export class Front {
     link.download = head.name;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  on_import(head) {
+    const { title = head.form } = this.state.about.forms.find(({ name }) => name === head.form) || {};
+    this.importing.tell(head, title);
+    if (head.added) this.say(WORDS.brought(head.objects));
   }
 
   on_loaded({ objects, absent, passed_over: rest }) {
@@ -382,6 +390,7 @@ export class Front {
       this.top.words.focus();
       return this.top.words.select();
     },
+    text_all: () => false, // the field has it; elsewhere it is the notebook's
     export_as() { if (this.state.image) this.export.ask(); },
     done() {
       const { image, project } = this.state;
@@ -392,6 +401,9 @@ export class Front {
       if (!this.state.image || isClip(this.state) || !this.can("done")) return;
       this.send("done", { on: true });
       this.turn(1);
+    },
+    leave_out() {
+      if (this.state.image && this.can("leave_out")) this.send("leave_out", { on: !isLeftOut(this.state) });
     },
     next() { this.turn(1); },
     previous() { this.turn(-1); },
@@ -452,7 +464,7 @@ export class Front {
   escape() {
     const { state } = this;
     const { activeElement } = this.root.getRootNode();
-    for (const { element } of [this.export, this.help, this.successor]) if (element.open) return element.close();
+    for (const { element } of [this.export, this.importing, this.help, this.successor]) if (element.open) return element.close();
     if (this.menu.close() || this.search.close()) return true;
     const field = this.root.querySelector(".srx-rename");
     if (field) return field.give();
@@ -487,8 +499,8 @@ export class Front {
     const { image, broken, project } = this.state;
     if (!image || isClip(this.state)) return;
     let index = (broken ?? image.index) + by;
-    for (; project.items[index]?.state === "unreadable"; index += by)
-      this.say(WORDS.stepped(project.items[index]));
+    for (; ["unreadable", "left out"].includes(project.items[index]?.state); index += by)
+      if (project.items[index].reason) this.say(WORDS.stepped(project.items[index]));
     if (index >= 0 && index < image.count && index !== image.index) this.send("image", { index });
     else this.choose({ broken: null });
   }
@@ -539,14 +551,32 @@ export class Front {
     return this.find();
   }
 
+  get words() {
+    return this.top.words.value.trim();
+  }
+
+  get least() {
+    const { threshold } = this.state;
+    return threshold === null ? {} : { threshold };
+  }
+
   find() {
-    const words = this.top.words.value.trim();
-    const { examples, threshold } = this.state;
+    const { words, least } = this;
+    const { examples } = this.state;
+    if (isClip(this.state)) return words && this.send("text", { text: words, ...this.where(), ...least });
     if (!words && !examples.length) return;
-    this.send("text", {
+    return this.send("text", {
       text: words, boxes: examples.map(({ box }) => box), box_labels: examples.map(({ label }) => label),
-      ...(threshold === null ? {} : { threshold }),
+      ...least,
     });
+  }
+
+  // In all images, or through the whole clip.
+  findAll() {
+    const { words: text, least, state } = this;
+    if (!text || !state.image?.texts) return;
+    if (isClip(state)) this.send("track_text", { text });
+    else this.send("text", { text, scope: "all", ...least });
   }
 
   // Edit the name of an object in its place: where it was clicked, else in the list or the bar.

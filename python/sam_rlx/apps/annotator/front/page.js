@@ -32,8 +32,11 @@ class Host {
     this.folder = input("input.folder", "", (files) =>
       this.open(files.filter((file) => file.type.startsWith("image/"))));
     this.folder.webkitdirectory = true;
+    this.frames = input("input.frames", "", (files) =>
+      this.openClip(files.filter((file) => file.type.startsWith("image/"))));
+    this.frames.webkitdirectory = true;
     this.saved = input("input.saved", ".json,.npz,.npy,.png,.tif,.tiff", (files) => this.load(files));
-    this.inputs = [this.files, this.folder, this.saved];
+    this.inputs = [this.files, this.folder, this.frames, this.saved];
   }
 
   url(name) {
@@ -130,6 +133,16 @@ class Host {
     const parts = await Promise.all(files.map((file) => file.arrayBuffer()));
     const names = files.map((file) => file.name || "image");
     this.ask({ type: "open", names, project: this.project }, parts);
+  }
+
+  // Open the numbered images of a folder as a clip.
+  async openClip(files) {
+    if (!files.length || !this.fits(files)) return;
+    this.front.choose({ sending: files.length });
+    const named = files.map((file) => [file.webkitRelativePath || file.name, file])
+      .sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
+    const parts = await Promise.all(named.map(([, file]) => file.arrayBuffer()));
+    this.ask({ type: "open", names: named.map(([name]) => name), project: this.project, clip: true }, parts);
   }
 
   // Load objects that were exported.

@@ -78,6 +78,9 @@ export const isClip = (state) => state.image?.kind === "video";
 export const objectOf = (state, number) => state.objects.find((one) => one.id === number);
 export const currentOf = (state) => objectOf(state, state.current);
 
+// Whether what is shown is left out of exports.
+export const isLeftOut = ({ image, project }) => project.items[image?.index]?.state === "left out";
+
 // The colour in which an object is seen: that of its class where there are several.
 export function colorOf({ project: { classes } }, one) {
   const own = classes.length > 1 && classes.find(({ number }) => number === one.class);

@@ -5,7 +5,7 @@ import { colorOf, isClip } from "./state.js";
 import { WORDS } from "./words.js";
 
 const STEP = 84; // CSS pixels from one picture to the next
-const MARKS = { done: "check", begun: "more", unreadable: "warn" };
+const MARKS = { done: "check", begun: "more", unreadable: "warn", "left out": "hide" };
 
 // The pictures of the queue, of which only those that are seen exist.
 export class Film {
@@ -57,11 +57,12 @@ export class Film {
       show(sign, mark);
       light(button, "bad", item.state === "unreadable");
       light(button, "part", item.state === "begun");
+      light(button, "out", item.state === "left out");
     });
     this.front.wantThumbs(seen.filter((at) => items[at].state !== "unreadable"));
     const count = (name) => items.filter((item) => item.state === name).length;
-    const [done, bad] = [count("done"), count("unreadable")];
-    text(this.said, [done ? WORDS.done(done) : "", bad ? WORDS.unreadable(bad) : ""]
+    const [done, bad, out] = [count("done"), count("unreadable"), count("left out")];
+    text(this.said, [done ? WORDS.done(done) : "", bad ? WORDS.unreadable(bad) : "", out ? WORDS.leftOut(out) : ""]
       .filter((part) => part).join(" · "));
   }
 
@@ -156,6 +157,7 @@ export class Timeline {
       span.style.setProperty("--c", css(color));
       yield span;
     }
+    for (const [from, to] of one.stale || []) yield place(make("span.stale"), from, to);
     const given = [...one.points.map((each) => each[3]), ...one.boxes.map((each) => each[4])];
     for (const at of new Set(given)) yield place(make("span.dot"), at + 0.5);
     for (const [at, letter] of lane)

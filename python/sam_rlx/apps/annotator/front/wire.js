@@ -152,7 +152,7 @@ function unpacked(message) {
 
 // What is never sent again, since it changes nothing that is kept.
 const PASSING = new Set(["ready", "bye", "leave", "hover", "stop", "frame", "thumbnail", "tiles", "image", "export",
-  "load", "open", "resume", "remove"]);
+  "load", "import_as", "open", "resume", "remove"]);
 const OUTBOX = "sam_rlx outbox";
 const MOST = 256; // gestures
 const PAUSES = [250, 500, 1000, 2000, 5000]; // ms between attempts to connect

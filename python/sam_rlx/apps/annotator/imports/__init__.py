@@ -6,14 +6,16 @@ from typing import Literal, TypeAlias
 
 from sam_rlx.apps.annotator.imports import forms
 from sam_rlx.apps.annotator.imports.found import FoundObject, FoundStill, SizeOf
+from sam_rlx.apps.annotator.imports.unpacked import form_of, unpack
 from sam_rlx.errors import InvalidArgumentError
 
 ReadName: TypeAlias = Literal[
-    "panoptic", "yolo", "label_studio", "cvat", "labelme", "isat", "voc", "labels", "masks",
+    "coco", "panoptic", "yolo", "label_studio", "cvat", "labelme", "isat", "voc", "labels", "masks",
     "mots", "youtube_vis", "davis",
 ]  # fmt: skip
 Reader: TypeAlias = Callable[[Path, SizeOf], Iterator[FoundStill]]
 READERS: dict[str, Reader] = {
+    "coco": forms.read_coco,
     "panoptic": forms.read_panoptic,
     "yolo": forms.read_yolo,
     "label_studio": forms.read_label_studio,
@@ -55,4 +57,4 @@ def read(path: Path, form: str, size_of: SizeOf) -> list[FoundStill]:
     return list(READERS[form](path, size_of))
 
 
-__all__ = ["READERS", "FoundObject", "FoundStill", "ReadName", "read"]
+__all__ = ["READERS", "FoundObject", "FoundStill", "ReadName", "form_of", "read", "unpack"]

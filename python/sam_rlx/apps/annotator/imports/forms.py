@@ -21,19 +21,23 @@ from sam_rlx.apps.annotator.imports.found import (
     column_mask,
     entries,
     entry,
+    is_here,
     json_of,
     labels_of,
+    middles_mask,
     name_in,
     numbers,
     points,
     polygon_mask,
     row_mask,
     size,
+    size_of_clip,
     text_of,
     whole,
     wrong,
     xml_of,
 )
+from sam_rlx.apps.annotator.saved_documents import mask_of
 from sam_rlx.apps.annotator.values import PackedMask
 from sam_rlx.errors import InvalidArgumentError
 
@@ -81,6 +85,55 @@ def _category(where: str, one: dict[str, Any], categories: dict[int, str]) -> st
     return category
 
 
+def read_coco(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
+    """Read ``annotations.json``: run lengths and polygons; what has a box alone is passed over."""
+    file = _one(path, "annotations.json")
+    document = entry(file.name, json_of(file))
+    categories = _categories(document)
+    stills: dict[int, FoundStill] = {}
+    for at, one in enumerate(entries("images", document.get("images"))):
+        where = f"images[{at}]"
+        frame = one.get("frame_index")
+        still = FoundStill(
+            name_in(f"{where}.file_name", one.get("file_name")),
+            key=_key_in(one),
+            frame=None if frame is None else whole(f"{where}.frame_index", frame),
+        )
+        stills[whole(f"{where}.id", one.get("id"))] = still
+    for at, one in enumerate(entries("annotations", document.get("annotations"))):
+        where = f"annotations[{at}]"
+        image = stills.get(whole(f"{where}.image_id", one.get("image_id")))
+        if image is None:
+            raise wrong(f"{where}.image_id", "one of images", one.get("image_id"))
+        category = _category(where, one, categories)
+        hw = size_of(image.key) or size_of(image.name)
+        if hw is None or not one.get("segmentation"):
+            continue
+        mask = PackedMask.of(mask_of(where, one.get("segmentation"), hw))
+        track = one.get("track_id")
+        note, name = (said if isinstance(said := one.get(key), str) else "" for key in _SAID)
+        found = FoundObject(
+            category,
+            mask,
+            "" if track is None else f"{whole(f'{where}.track_id', track)}",
+            note[:_MAX_NOTE],
+            name.strip()[:_MAX_NAME],
+        )
+        image.add(where, found)
+    yield from stills.values()
+
+
+_SAID = ("note", "name")
+_MAX_NOTE, _MAX_NAME = 4000, 200
+
+
+def _key_in(one: dict[str, Any]) -> str:
+    """Return the key of an image's content, which documents of ours have."""
+    said = one.get("sam_rlx")
+    key = said.get("key") if isinstance(said, dict) else None
+    return key if isinstance(key, str) else ""
+
+
 def read_panoptic(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read ``panoptic.json`` and its PNG."""
     file = _one(path, "panoptic.json")
@@ -119,6 +172,7 @@ def _inside(folder: Path, name: str) -> Path:
 def read_youtube_vis(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read ``instances.json`` of one video."""
     file = _one(path, "instances.json")
+    hw = size_of_clip(file.name, size_of)
     document = entry(file.name, json_of(file))
     categories = _categories(document)
     stills: dict[int, FoundStill] = {}
@@ -130,7 +184,7 @@ def read_youtube_vis(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
             raise wrong(f"{where}.segmentations", "a list", masks)
         for frame, found in enumerate(masks):
             if found is not None:
-                mask = column_mask(f"{where}.segmentations[{frame}]", found)
+                mask = column_mask(f"{where}.segmentations[{frame}]", found, hw)
                 still = stills.setdefault(frame, FoundStill("", frame=frame))
                 still.add(where, FoundObject(category, mask, f"{one.get('id', at)}"))
     yield from (stills[frame] for frame in sorted(stills))
@@ -139,6 +193,7 @@ def read_youtube_vis(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
 def read_mots(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
     """Read a text of MOTS; classes are called by their numbers."""
     stills: dict[int, FoundStill] = {}
+    own = size_of_clip(path.name, size_of)
     for at, line in enumerate(text_of(_files(path, ".txt")[0]).splitlines(), 1):
         if not line.strip():
             continue
@@ -148,7 +203,7 @@ def read_mots(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
             raise wrong(where, "frame, object, class, height, width, runs", line)
         frame = whole(where, parts[0])
         hw = size(where, parts[3], parts[4])
-        mask = column_mask(where, {"size": list(hw), "counts": parts[5]}, hw)
+        mask = column_mask(where, {"size": list(hw), "counts": parts[5]}, own)
         still = stills.setdefault(frame, FoundStill("", frame=frame))
         still.add(where, FoundObject(f"class {whole(where, parts[2])}", mask, parts[1]))
     yield from (stills[frame] for frame in sorted(stills))
@@ -253,6 +308,9 @@ def read_labelme(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
         document = entry(file.name, json_of(file))
         hw = size(file.name, document.get("imageHeight"), document.get("imageWidth"))
         still = FoundStill(_beside(path, file, document.get("imagePath")))
+        if not is_here(file.name, still.name, hw, size_of):
+            yield still
+            continue
         for at, one in enumerate(entries(f"{file.name}: shapes", document.get("shapes"))):
             where = f"{file.name}: shapes[{at}]"
             category = name_in(f"{where}.label", one.get("label"))
@@ -303,6 +361,9 @@ def read_isat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
         info = entry(f"{file.name}: info", document.get("info"))
         hw = size(file.name, info.get("height"), info.get("width"))
         still = FoundStill(_beside(path, file, info.get("name")))
+        if not is_here(file.name, still.name, hw, size_of):
+            yield still
+            continue
         groups: dict[tuple[str, str], Any] = {}
         notes: dict[tuple[str, str], str] = {}
         shapes = entries(f"{file.name}: objects", document.get("objects"))
@@ -310,7 +371,7 @@ def read_isat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
             where = f"{file.name}: objects[{at}]"
             category = name_in(f"{where}.category", one.get("category"))
             group = f"{one.get('group')}"[:40]
-            shape = polygon_mask(hw, [points(where, one.get("segmentation"))]).to_mask()
+            shape = middles_mask(hw, points(where, one.get("segmentation"))).to_mask()
             if category == BACKGROUND:
                 for (_, own), mask in groups.items():
                     if own == group:
@@ -337,7 +398,7 @@ def read_cvat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
         name = name_in("image.name", image.get("name"))
         hw = size(name, image.get("height"), image.get("width"))
         still = FoundStill(name)
-        for shape in image:
+        for shape in image if is_here(name, name, hw, size_of) else ():
             if shape.tag in ("mask", "polygon", "box"):
                 category = name_in(f"{name}.label", shape.get("label"))
                 still.add(name, FoundObject(category, _cvat_mask(name, shape, hw)))
@@ -350,6 +411,7 @@ def read_cvat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
         if original is None:
             raise wrong(where, "original_size in meta", None)
         hw = size(where, original.findtext("height"), original.findtext("width"))
+        is_here(where, "", hw, size_of)
         for shape in track:
             if shape.tag in ("mask", "polygon", "box") and shape.get("outside") != "1":
                 frame = whole(f"{where}.frame", shape.get("frame"))
@@ -397,17 +459,21 @@ def read_label_studio(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
         still = FoundStill(name_in(f"{where}.data", name).rpartition("?d=")[2])
         for annotation in entries(f"{where}.annotations", task.get("annotations", [])):
             for one in entries(f"{where}.result", annotation.get("result")):
-                found = _label_studio_object(where, one)
+                found = _label_studio_object(where, one, still.name, size_of)
                 if found is not None:
                     still.add(where, found)
         yield still
 
 
-def _label_studio_object(where: str, one: dict[str, Any]) -> FoundObject | None:
+def _label_studio_object(
+    where: str, one: dict[str, Any], image: str, size_of: SizeOf
+) -> FoundObject | None:
     kind, value = one.get("type"), entry(f"{where}.value", one.get("value"))
     if kind not in ("brushlabels", "polygonlabels", "rectanglelabels"):
         return None
     hw = size(where, one.get("original_height"), one.get("original_width"))
+    if not is_here(where, image, hw, size_of):
+        return None
     names = value.get(str(kind))
     if not isinstance(names, list) or not names:
         raise wrong(f"{where}.{kind}", "names", names)

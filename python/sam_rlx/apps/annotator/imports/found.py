@@ -39,6 +39,7 @@ class FoundObject:
     mask: PackedMask
     track: str = ""
     note: str = ""
+    name: str = ""
 
 
 @dataclass(eq=False)
@@ -158,6 +159,27 @@ def size(where: str, height: Any, width: Any) -> Size:
     return whole(where, height, 1, MAX_SIDE), whole(where, width, 1, MAX_SIDE)
 
 
+def is_here(where: str, name: str, hw: Size, size_of: SizeOf) -> bool:
+    """Tell whether an image is open; `InvalidArgumentError` if that has another size.
+
+    Nothing is made of the masks of others: a file may say any size.
+    """
+    known = size_of(name)
+    if known is not None and known != hw:
+        raise InvalidArgumentError(
+            f"{where}: expected masks of {known[1]} x {known[0]} pixels, found {hw[1]} x {hw[0]}"
+        )
+    return known is not None
+
+
+def size_of_clip(where: str, size_of: SizeOf) -> Size:
+    """Return the size (H, W) of the clip whose frames a file has."""
+    known = size_of("")
+    if known is None:
+        raise InvalidArgumentError(f"{where}: expected a clip for it, found images")
+    return known
+
+
 def wrong(where: str, expected: str, found: Any) -> InvalidArgumentError:
     """Return the error for a value that is something else."""
     return InvalidArgumentError(f"{where}: expected {expected}, found {shown(found)[:80]}")
@@ -169,6 +191,25 @@ def polygon_mask(hw: Size, rings: Sequence[Sequence[tuple[float, float]]]) -> Pa
     for ring in rings:
         if len(ring) >= 3:
             mask ^= lasso(hw, ring)
+    return PackedMask.of(mask)
+
+
+def middles_mask(hw: Size, ring: Sequence[tuple[float, float]]) -> PackedMask:
+    """Return the mask of a ring through the middles of its outermost pixels, counted from 0.
+
+    Pixels whose middle is inside, and those that a side passes straight or at 45 degrees.
+    """
+    if not ring:
+        return PackedMask(hw, (0, 0, 0, 0), b"")
+    mask = lasso(hw, [(x + 0.5, y + 0.5) for x, y in ring])
+    for (ax, ay), (bx, by) in zip(ring, [*ring[1:], ring[0]], strict=True):
+        dx, dy = abs(bx - ax), abs(by - ay)
+        if max(dx, dy) < 2 * MAX_SIDE and (dx == 0 or dy == 0 or dx == dy):
+            count = int(max(dx, dy)) + 1
+            x = np.rint(np.linspace(ax, bx, count)).astype(np.int64)
+            y = np.rint(np.linspace(ay, by, count)).astype(np.int64)
+            there = (x >= 0) & (x < hw[1]) & (y >= 0) & (y < hw[0])
+            mask[y[there], x[there]] = True
     return PackedMask.of(mask)
 
 
