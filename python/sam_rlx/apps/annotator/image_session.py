@@ -343,16 +343,15 @@ class ImageSession(ExportGestures):
             at = self.sources.index_of(self.key)  # items may have another order
             self.index = self.index if at is None else at
             whole = not self.sees_edits(None)
-            self._sent = self._send_state(None, answer, known=self._sent, whole=whole)
+            self._send_state(None, answer, known=self._sent, whole=whole)
             self.send_project(None)
         self.publish()
 
     def _send_state(
         self, view: str | None, answer: Answer, known: set[int], *, whole: bool
-    ) -> set[int]:
+    ) -> None:
         kind, objects, gone = self.objects_head(whole=whole)
-        if view is None:
-            self._described = {one.number: one for one in self.document.objects}
+        known_to_all = self.note_described(view)
         selected = self.selected
         answers = () if selected is None else selected.candidates
         shown = [one.packed for one in self.document.objects]
@@ -378,7 +377,8 @@ class ImageSession(ExportGestures):
             "answer": answer,
         }
         self.send(head, [mask.bits for _, mask in sampled], view)
-        return set(self._numbers.values())
+        if known_to_all:
+            self._sent = set(self._numbers.values())
 
     def queue_rows(self, *, shown_alone: bool = False) -> dict[int, dict[str, Any]]:
         """Return what views are told of the images by their index."""
