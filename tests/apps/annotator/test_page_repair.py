@@ -1,7 +1,8 @@
-"""Classes, repair by hand, answers and points on the page, in real Chromium."""
+"""Classes, repair by hand, answers and points, on the page and in JupyterLab, in real Chromium."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from scipy import ndimage
 from support.cases import quick
 from support.interactive import serving
 from support.jupyter import wait_for
-from support.views import DISCS, View, discs
+from support.views import DISCS, View, after, discs, masks, painted, view_in
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -36,46 +37,14 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return discs(tmp_path_factory.mktemp("images") / "discs.png")
 
 
-@pytest.fixture
-def view(chrome: Any, address: str, image: Path) -> Iterator[View]:
-    found = View(chrome, address, (1100, 800))
-    found.open(image)
-    yield found
-    found.close()
-
-
-def masks(view: View) -> dict[int, NDArray[np.bool_]]:
-    """Return the masks that the page has, by number of the object."""
-    shown = view.page.evaluate("document.querySelector('.srx').front.peek({ masks: true })")
-    found = {}
-    for one, (head, bits) in zip(shown["objects"], shown["masks"], strict=True):
-        (width, height), (x0, y0, x1, y1) = head["size"], head["box"]
-        mask = np.zeros((height, width), bool)
-        rows = np.array(bits, np.uint8).reshape(y1 - y0, -1)
-        mask[y0:y1, x0:x1] = np.unpackbits(rows, axis=1, count=x1 - x0).astype(bool)
-        found[one["id"]] = mask
-    return found
-
-
-def after(view: View, act: Any) -> dict[str, Any]:
-    """Do something that makes an edit, and wait for it."""
-    before = view.idle()["n"]
-    act()
-    return view.idle(lambda now: now["n"] > before)
-
-
-def painted(view: View, *path: tuple[float, float]) -> list[list[float]]:
-    """Drag along a path of the image; return the positions of the stroke that the page sends."""
-    canvas = view.canvas
-    canvas.move(*path[0])
-    view.page.mouse.down()
-    for at in path[1:]:
-        canvas.move(*at)
-    drawn: list[list[float]] = view.page.evaluate(
-        "document.querySelector('.srx').front.peek().path"
-    )
-    view.page.mouse.up()
-    return drawn
+@pytest.fixture(params=quick(["page", "lab/tree"], 0))
+def view(
+    request: pytest.FixtureRequest, chrome: Any, image: Path, tmp_path: Path
+) -> Iterator[View]:
+    """The image on the page, or in JupyterLab."""
+    with view_in(request, chrome) as found:
+        found.open(Path(shutil.copy(image, tmp_path)))  # without the work that is beside the other
+        yield found
 
 
 def stroke(hw: tuple[int, int], path: list[list[float]], radius: float) -> NDArray[np.bool_]:
