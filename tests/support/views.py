@@ -303,15 +303,24 @@ def after(view: View, act: Any) -> dict[str, Any]:
     return view.idle(lambda now: now["n"] > before)
 
 
-def painted(view: View, *path: tuple[float, float]) -> list[list[float]]:
+def painted(view: View, *path: tuple[float, float], pen: bool = False) -> list[list[float]]:
     """Drag along a path of the image; return the positions of the stroke that the page sends."""
-    canvas = view.canvas
-    canvas.move(*path[0])
-    view.page.mouse.down()
+    devtools = view.context.new_cdp_session(view.page)
+
+    def pointer(kind: str, at: tuple[float, float]) -> None:
+        x, y = view.canvas.client(*at)
+        held = kind != "mouseMoved" or at != path[0]
+        head = {"type": kind, "x": x, "y": y, "pointerType": "pen" if pen else "mouse"}
+        button = {"button": "left", "buttons": 1, "clickCount": 1} if held else {}
+        devtools.send("Input.dispatchMouseEvent", head | button)
+
+    pointer("mouseMoved", path[0])
+    pointer("mousePressed", path[0])
     for at in path[1:]:
-        canvas.move(*at)
+        pointer("mouseMoved", at)
     drawn: list[list[float]] = view.page.evaluate(
         "document.querySelector('.srx').front.peek().path"
     )
-    view.page.mouse.up()
+    pointer("mouseReleased", path[-1])
+    devtools.detach()
     return drawn

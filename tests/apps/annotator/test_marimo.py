@@ -157,7 +157,7 @@ def test_gestures_are_the_predictors_and_run_dependent_cells(address: str, tmp_p
 
 
 def test_keyboard_touch_and_walls(address: str) -> None:
-    """In its shadow tree: keys alone make an object, letters stay here, nothing is asked outside."""
+    """Keys alone make an object, letters stay in the widget, nothing is asked of other hosts."""
     with browser() as chrome:
         page = chrome.new_context(viewport={"width": 1200, "height": 900}).new_page()
         asked: list[str] = []

@@ -16,9 +16,10 @@ from sam_rlx import io
 from sam_rlx.apps.annotator.lock import ProjectLock
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
 from sam_rlx.apps.serve import kept
+from sam_rlx.widget import SegmentWidget
 from scipy import ndimage
 from support.cases import quick
-from support.interactive import serving
+from support.interactive import Server, serving
 from support.jupyter import wait_for
 from support.views import DISCS, View, after, discs, masks, painted, view_in
 
@@ -94,13 +95,42 @@ def test_classes(view: View) -> None:
     assert [one["class"] for one in now["objects"]] == [2, 2]
 
 
-@pytest.mark.parametrize(("ratio", "zoom"), quick([(1, 0), (2, 0), (1, 3), (2, -3)], 0))
-def test_strokes_equal_numpy(chrome: Any, address: str, image: Path, ratio: int, zoom: int) -> None:
+@pytest.mark.slow
+def test_classes_of_sixty(chrome: Any, image: Path, tmp_path: Path) -> None:
+    """60 classes have 60 colours; nine have digits, and the last one can be chosen too."""
+    file = Path(shutil.copy(image, tmp_path))
+    widget = SegmentWidget(sam_rlx.load_model("sam-nano"), file)
+    for number in range(2, 61):
+        widget.class_add(f"class {number}")
+    widget.close()
+    server = Server(str(file))
+    view = View(chrome, server.project(file))
+    classes = view.idle(lambda now: len(now["classes"]) == 60)["classes"]
+    assert len({tuple(one["color"]) for one in classes}) == 60
+    assert [one["digit"] for one in classes[:9]] == [*"123456789"]
+    view.page.locator(".srx-class").last.click()
+    assert view.idle(lambda now: now["nextClass"] == 60)
+    assert view.click(*DISCS[0])["objects"][0]["name"] == "class 60 1"
+    view.key("7")
+    view.idle(lambda now: now["objects"][0]["class"] == 7)
+    view.close()
+    server.kill()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "zoom", "pen"),
+    quick([(1, 0, True), (2, 0, False), (1, 6, False), (2, -9, True), (1, -9, False)], 0),
+)
+def test_strokes_equal_numpy(
+    chrome: Any, address: str, image: Path, ratio: int, zoom: int, pen: bool
+) -> None:
     """What brush, eraser and lasso give is what NumPy gives for the same path, at any zoom."""
     view = View(chrome, address, (1100, 800), device_scale_factor=ratio)
     view.open(image)
+    view.canvas.move(160, 170)  # what stays where it is
     for _ in range(abs(zoom)):
-        view.key("+" if zoom > 0 else "-")
+        view.page.mouse.wheel(0, -100 if zoom > 0 else 100)
+    view.page.wait_for_timeout(50)
     view.click(*DISCS[2])
     before = masks(view)[1]
     view.key("b")
@@ -108,7 +138,7 @@ def test_strokes_equal_numpy(chrome: Any, address: str, image: Path, ratio: int,
 
     def brush() -> None:
         nonlocal path
-        path = painted(view, (140.0, 140.0), (160.5, 133.0), (172.0, 141.0))
+        path = painted(view, (140.0, 140.0), (160.5, 133.0), (172.0, 141.0), pen=pen)
 
     after(view, brush)
     radius = view.idle()["radius"]
@@ -119,7 +149,7 @@ def test_strokes_equal_numpy(chrome: Any, address: str, image: Path, ratio: int,
 
     def erase() -> None:
         nonlocal path
-        path = painted(view, (150.0, 172.0), (165.0, 186.0))
+        path = painted(view, (150.0, 172.0), (165.0, 186.0), pen=pen)
 
     after(view, erase)
     wanted &= ~stroke(before.shape, path, view.idle()["radius"])
@@ -128,7 +158,7 @@ def test_strokes_equal_numpy(chrome: Any, address: str, image: Path, ratio: int,
 
     def lasso() -> None:
         nonlocal path
-        path = painted(view, (120.0, 150.0), (180.0, 150.5), (150.0, 220.0))
+        path = painted(view, (120.0, 150.0), (180.0, 150.5), (150.0, 220.0), pen=pen)
 
     after(view, lasso)
     low, high = (inside(before.shape, path, shift) for shift in (-1e-6, 1e-6))

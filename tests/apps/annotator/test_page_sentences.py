@@ -1,4 +1,4 @@
-"""Every sentence of the front end is reached, in real Chromium, by what a session or a page does."""
+"""Every sentence of the front end is reached, in real Chromium, by what a session may say."""
 
 from __future__ import annotations
 
@@ -75,13 +75,14 @@ STORY = """async () => {
   put({ sending: 2 });
   // an image, with objects, classes, answers
   const one = (id, more) => ({ id, name: `object ${id}`, color: [200, 0, 0], class: 1, note: "",
-    locked: false, points: [[2, 2, 1], [4, 4, 0]], point_numbers: [1, 2], boxes: [], box_numbers: [],
-    candidate: 0, candidates: 3, score: 0.5, text: "", gone: [], mask: id, ...more });
-  const image = { type: "image", kind: "image", index: 0, count: 2, key: "k", name: "a.png", width: 8,
-    height: 8, preview: [8, 8], grid: [8, 8], step: 1, level: 0, texts: true };
+    locked: false, points: [[2, 2, 1], [4, 4, 0]], point_numbers: [1, 2], boxes: [],
+    box_numbers: [], candidate: 0, candidates: 3, score: 0.5, text: "", gone: [], mask: id,
+    ...more });
+  const image = { type: "image", kind: "image", index: 0, count: 2, key: "k", name: "a.png",
+    width: 8, height: 8, preview: [8, 8], grid: [8, 8], step: 1, level: 0, texts: true };
   const row = (number, name, digit) => ({ number, name, color: [0, 0, 200], digit });
-  const item = (index, state, more) => ({ index, key: `k${index}`, name: `${index}.png`, kind: "image",
-    state, reason: "", objects: 1, ...more });
+  const item = (index, state, more) => ({ index, key: `k${index}`, name: `${index}.png`,
+    kind: "image", state, reason: "", objects: 1, ...more });
   put({ sending: 0, error: "", image, bitmap, about: { ...about, kept: "folder" }, project: {
     classes: [row(1, "object", "1"), row(2, "ball", "2")],
     items: [item(0, "begun"), item(1, "unreadable", { reason: "it ends" }), item(2, "done")] } });
@@ -111,7 +112,8 @@ STORY = """async () => {
   put({ unsaved: "", readOnly: "it is open elsewhere" });
   put({ readOnly: "", link: "down" });
   put({ link: "ended", reason: "too many tabs" });
-  put({ link: "open", project: { ...page.state.project, items: [item(0, "done"), item(1, "done")] } });
+  const done = [item(0, "done"), item(1, "done")];
+  put({ link: "open", project: { ...page.state.project, items: done } });
   // menus and dialogs
   page.menu.toggle(page.top.project);
   page.menu.close();
@@ -124,7 +126,8 @@ STORY = """async () => {
   page.export.ask();
   page.escape();
   // a clip
-  put({ image: { ...image, kind: "video", frames: 3 }, frames: new Map([[0, { bitmap, masks: [] }]]) });
+  const frames = new Map([[0, { bitmap, masks: [] }]]);
+  put({ image: { ...image, kind: "video", frames: 3 }, frames });
   put({ objects: [one(1)], running: true, done: 1, total: 3 });
   return Object.keys(SENTENCES).filter((name) => !reached.has(name));
 }"""

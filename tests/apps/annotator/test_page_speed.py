@@ -43,7 +43,11 @@ def sent_for_a_click(chrome: Any, path: Path, count: int) -> dict[str, int]:
     server = Server(str(path))
     view = View(chrome, "about:blank")
     received: list[bytes] = []
-    view.page.on("websocket", lambda socket: socket.on("framereceived", received.append))
+
+    def listen(socket: Any) -> None:
+        socket.on("framereceived", lambda data: received.append(data))
+
+    view.page.on("websocket", listen)
     view.go(server.project(path))
     now = view.idle(lambda now: len(now["objects"]) == count)
     with Image.open(path) as image:
@@ -64,9 +68,7 @@ def sent_for_a_click(chrome: Any, path: Path, count: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("height", "width"), quick([(1200, 1600), (3648, 5472)], 0))
-def test_speed_and_memory_of_a_click(
-    chrome: Any, tmp_path: Path, height: int, width: int
-) -> None:
+def test_speed_and_memory_of_a_click(chrome: Any, tmp_path: Path, height: int, width: int) -> None:
     """A click beside 500 objects sends what one beside 3 objects sends, and below 4 kB."""
     few, many = (
         sent_for_a_click(

@@ -1,4 +1,4 @@
-"""The page for everyone: a job by keys alone, by touch alone; names, contrast, and who is refused."""
+"""The page for everyone: a job by keys alone, by touch alone; names, contrast, strangers."""
 
 from __future__ import annotations
 
@@ -132,7 +132,8 @@ def test_keyboard_touch_and_walls_by_touch(chrome: Any, server: Server, folder: 
     tap(".srx-panelkey")
     for index, places in JOB:
         if index == 1:
-            after(view, lambda: tap(".srx-class"))
+            tap(".srx-class")
+            view.idle(lambda now: now["nextClass"] == 1)
         for place in places:
             count = len(view.idle()["objects"])
             view.page.touchscreen.tap(*view.canvas.client(*place))
@@ -173,9 +174,11 @@ CONTRAST = """() => {
   const found = [];
   for (const one of document.querySelectorAll(".srx *")) {
     const own = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-    if (!own || !one.checkVisibility({ opacityProperty: true }) || one.closest(":disabled, option")) continue;
+    const seen = one.checkVisibility({ opacityProperty: true });
+    if (!own || !seen || one.closest(":disabled, option")) continue;
     const [a, b] = [light(parse(getComputedStyle(one).color)), light(behind(one))];
-    found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), one.className, one.textContent]);
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    found.push([contrast, one.className, one.textContent]);
   }
   return found;
 }"""

@@ -323,7 +323,8 @@ class OpenProject:
             if self._lock is not None:
                 self._lock.release()
             self.notes.append(
-                f"another process has taken the project over: what was made here is in {self._aside}"
+                "another process has taken the project over: what was made here is in "
+                f"{self._aside}"
             )
             return False
         except OSError as error:
