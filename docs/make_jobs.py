@@ -97,6 +97,7 @@ class Person:
         self.view = View(chrome, address, (1366, 768))
         self.folder, self.job = folder, job
         self.count = self.shots = 0
+        self.rest()
 
     def click(self, x: float, y: float, **options: Any) -> None:
         """Click on the image."""

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -168,8 +168,9 @@ class Server:
 
     def kill(self) -> None:
         """End it as nothing can that it could prepare for."""
-        self.process.kill()
-        self.process.communicate(timeout=HANG_SECONDS)
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.communicate(timeout=HANG_SECONDS)
 
     def stop(self) -> None:
         """End it as a person does, by Ctrl-C."""
@@ -187,3 +188,17 @@ class Server:
         from sam_rlx.apps.serve.local_files import local_files_of
 
         return f"http://127.0.0.1:{self.port}/{TOKEN}/p/{local_files_of(path).identity}"
+
+
+@pytest.fixture
+def servers() -> Iterator[Callable[..., Server]]:
+    """Begin servers, which end with the test."""
+    begun: list[Server] = []
+
+    def begin(*arguments: str) -> Server:
+        begun.append(Server(*arguments))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.kill()

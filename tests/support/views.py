@@ -102,14 +102,18 @@ class View:
         )
         return found
 
-    def idle(self, condition: Callable[[dict[str, Any]], Any] = lambda now: True) -> dict[str, Any]:
+    def idle(
+        self,
+        condition: Callable[[dict[str, Any]], Any] = lambda now: True,
+        what: str = "a view at rest",
+    ) -> dict[str, Any]:
         """Wait until nothing is asked and a condition holds; return what is shown then."""
 
         def found() -> Any:
             now = self.peek()
             return now if now and not now["busy"] and condition(now) else None
 
-        return wait_for(found, "a view at rest")  # type: ignore[no-any-return]
+        return wait_for(found, what)  # type: ignore[no-any-return]
 
     @property
     def canvas(self) -> Canvas:

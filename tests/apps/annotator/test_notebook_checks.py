@@ -14,7 +14,6 @@ import pytest
 from sam_rlx.apps.annotator.lock import ProjectLock
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
 from support.cases import quick
-from support.interactive import Server
 from support.jupyter import wait_for
 from support.views import DISCS, NotebookView, View, after, disc_at, discs, masks, moving_discs
 
@@ -104,13 +103,15 @@ def test_two_views_of_one_session(view: NotebookView, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_of_one_folder(chrome: Any, view: NotebookView, folder: Path) -> None:
+def test_two_processes_of_one_folder(
+    chrome: Any, servers: Any, view: NotebookView, folder: Path
+) -> None:
     """A notebook and a page on one folder: one writes, the other reads until it takes over."""
     view.open(folder)
     view.click(*DISCS[0])
     view.key("Enter")
     assert ProjectLock(folder / FOLDER_PROJECT).acquire() is not None
-    server = Server(str(folder))
+    server = servers(str(folder))
     page = View(chrome, server.project(folder))
     page.idle(lambda now: len(now["objects"]) == 1)
     wait_for(lambda: page.saved() == "Read only", "a mark")
@@ -121,7 +122,6 @@ def test_two_processes_of_one_folder(chrome: Any, view: NotebookView, folder: Pa
     wait_for(lambda: view.saved() == "Read only", "the end of its turn")
     assert len(list(folder.glob("sam_rlx.project (*).json"))) == 1
     page.close()
-    server.kill()
 
 
 @pytest.mark.slow

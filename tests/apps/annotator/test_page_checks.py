@@ -182,7 +182,7 @@ def test_keys_everywhere_is_of_each_row(view: View, files: list[Path], tmp_path:
     for key, seen in WORK:
         before = view.idle()
         view.page.keyboard.press(key)
-        view.idle(lambda now, seen=seen, before=before: seen(now) != seen(before))
+        view.idle(lambda now, seen=seen, before=before: seen(now) != seen(before), key)
     view.page.keyboard.press("f")
     assert view.page.evaluate("!!document.fullscreenElement")
     view.page.keyboard.press("f")

@@ -14,7 +14,6 @@ from sam_rlx.apps.annotator.values import Document, Mask, Object, PackedMask
 from sam_rlx.apps.serve import kept
 from sam_rlx.widget import VideoWidget
 from support.cases import quick
-from support.interactive import Server
 from support.views import View, after, disc_at, moving_discs
 
 from .test_checks import FAULTS, FRAMES, HW
@@ -31,10 +30,10 @@ def kept_document(view: View) -> Document:
 
 
 @pytest.mark.parametrize("frames", quick([24, 120], 0))
-def test_clip_in_background(chrome: Any, tmp_path: Path, frames: int) -> None:
+def test_clip_in_background(chrome: Any, servers: Any, tmp_path: Path, frames: int) -> None:
     """While a clip is tracked one hovers, clicks, takes back; the track is the undisturbed one."""
     path = moving_discs(tmp_path / "clip.gif", frames)
-    server = Server("--model", "sam2-nano")
+    server = servers("--model", "sam2-nano")
     view = View(chrome, server.address)
     view.open(path)
     view.click(*disc_at(0, 0))
@@ -64,11 +63,10 @@ def test_clip_in_background(chrome: Any, tmp_path: Path, frames: int) -> None:
         mask = one.masks[found.frame_index].packed.to_mask()
         np.testing.assert_array_equal(mask, found.masks[1])
     view.close()
-    server.kill()
 
 
 @pytest.mark.parametrize("fault", quick(FAULTS, 0))
-def test_to_check(chrome: Any, tmp_path: Path, fault: str) -> None:
+def test_to_check(chrome: Any, servers: Any, tmp_path: Path, fault: str) -> None:
     """N leads to the fault of a clip, and says what it is; "Right" takes it off the list."""
     path = moving_discs(tmp_path / "clip.gif", FRAMES, HW)
     at, (spoil, reasons) = 64, FAULTS[fault]
@@ -83,7 +81,7 @@ def test_to_check(chrome: Any, tmp_path: Path, fault: str) -> None:
     assert (first.frame, len(others) <= 2) == (at, True)
     assert first.reason in reasons
     widget.close()
-    server = Server(str(path), "--model", "sam2-nano")
+    server = servers(str(path), "--model", "sam2-nano")
     view = View(chrome, server.project(path))
     view.idle(lambda now: len(now["objects"]) == 1)
     rows = view.page.locator(".srx-warn.srx-row")
@@ -96,4 +94,3 @@ def test_to_check(chrome: Any, tmp_path: Path, fault: str) -> None:
     after(view, lambda: view.page.keyboard.press("y"))
     view.idle(lambda now: f"{at + 1}" not in [row.split("\n")[0] for row in rows.all_inner_texts()])
     view.close()
-    server.kill()

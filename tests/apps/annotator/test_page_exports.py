@@ -12,7 +12,6 @@ import sam_rlx
 from sam_rlx.apps.annotator.imports import READERS
 from sam_rlx.widget import SegmentWidget
 from support.cases import quick
-from support.interactive import Server
 from support.views import DISCS, View, discs
 
 pytestmark = pytest.mark.timeout(1200)
@@ -48,12 +47,14 @@ def by_image(widget: SegmentWidget) -> dict[str, set[bytes]]:
 
 
 @pytest.mark.parametrize("every", quick([False, True], 0))
-def test_exports_by_their_owners(chrome: Any, folder: Path, tmp_path: Path, every: bool) -> None:
+def test_exports_by_their_owners(
+    chrome: Any, servers: Any, folder: Path, tmp_path: Path, every: bool
+) -> None:
     """Each form of the dialog is byte by byte that of Python, and comes back to equal masks.
 
     What Python writes is read by its owners in test_exports.py.
     """
-    server = Server(str(folder))
+    server = servers(str(folder))
     view = View(chrome, server.project(folder))
     for index, count in ((0, 3), (1, 2)):
         view.to(index)
@@ -100,4 +101,3 @@ def test_exports_by_their_owners(chrome: Any, folder: Path, tmp_path: Path, ever
             }, form
     python.close()
     view.close()
-    server.kill()

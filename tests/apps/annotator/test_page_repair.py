@@ -19,7 +19,7 @@ from sam_rlx.apps.serve import kept
 from sam_rlx.widget import SegmentWidget
 from scipy import ndimage
 from support.cases import quick
-from support.interactive import Server, serving
+from support.interactive import serving
 from support.jupyter import wait_for
 from support.views import DISCS, View, after, discs, masks, painted, view_in
 
@@ -96,14 +96,14 @@ def test_classes(view: View) -> None:
 
 
 @pytest.mark.slow
-def test_classes_of_sixty(chrome: Any, image: Path, tmp_path: Path) -> None:
+def test_classes_of_sixty(chrome: Any, servers: Any, image: Path, tmp_path: Path) -> None:
     """60 classes have 60 colours; nine have digits, and the last one can be chosen too."""
     file = Path(shutil.copy(image, tmp_path))
     widget = SegmentWidget(sam_rlx.load_model("sam-nano"), file)
     for number in range(2, 61):
         widget.class_add(f"class {number}")
     widget.close()
-    server = Server(str(file))
+    server = servers(str(file))
     view = View(chrome, server.project(file))
     classes = view.idle(lambda now: len(now["classes"]) == 60)["classes"]
     assert len({tuple(one["color"]) for one in classes}) == 60
@@ -114,7 +114,6 @@ def test_classes_of_sixty(chrome: Any, image: Path, tmp_path: Path) -> None:
     view.key("7")
     view.idle(lambda now: now["objects"][0]["class"] == 7)
     view.close()
-    server.kill()
 
 
 @pytest.mark.parametrize(

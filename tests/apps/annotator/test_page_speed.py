@@ -38,9 +38,9 @@ def with_objects(path: Path, hw: tuple[int, int], count: int) -> Path:
     return path
 
 
-def sent_for_a_click(chrome: Any, path: Path, count: int) -> dict[str, int]:
+def sent_for_a_click(chrome: Any, servers: Any, path: Path, count: int) -> dict[str, int]:
     """Return the bytes that the page gets for a click beside so many objects, by message."""
-    server = Server(str(path))
+    server = servers(str(path))
     view = View(chrome, "about:blank")
     received: list[bytes] = []
 
@@ -68,11 +68,14 @@ def sent_for_a_click(chrome: Any, path: Path, count: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("height", "width"), quick([(1200, 1600), (3648, 5472)], 0))
-def test_speed_and_memory_of_a_click(chrome: Any, tmp_path: Path, height: int, width: int) -> None:
+def test_speed_and_memory_of_a_click(
+    chrome: Any, servers: Any, tmp_path: Path, height: int, width: int
+) -> None:
     """A click beside 500 objects sends what one beside 3 objects sends, and below 4 kB."""
     few, many = (
         sent_for_a_click(
-            chrome, with_objects(tmp_path / f"{count}.png", (height, width), count), count
+            *(chrome, servers, with_objects(tmp_path / f"{count}.png", (height, width), count)),
+            count,
         )
         for count in (3, 500)
     )
@@ -89,13 +92,13 @@ def resident(server: Server) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory of other processes")
 @pytest.mark.parametrize("gestures", quick([40, 20_000], 0))
-def test_speed_and_memory(chrome: Any, tmp_path: Path, gestures: int) -> None:
+def test_speed_and_memory(chrome: Any, servers: Any, tmp_path: Path, gestures: int) -> None:
     """Random work, an hour of it in the long form, leaves the memory of the server where it was."""
     folder = tmp_path / "photos"
     folder.mkdir()
     for at in range(3):
         discs(folder / f"disc {at}.png", at)
-    server = Server(str(folder))
+    server = servers(str(folder))
     view = View(chrome, server.project(folder))
     random = np.random.default_rng(gestures)
     view.click(*DISCS[0])
@@ -122,11 +125,10 @@ def test_speed_and_memory(chrome: Any, tmp_path: Path, gestures: int) -> None:
         resident(server) - begun < 40 + gestures // 200
     )  # undo keeps 2 kB a click, at most 200 MB
     view.close()
-    server.kill()
 
 
 @pytest.mark.slow
-def test_speed_and_memory_of_10000_images(chrome: Any, tmp_path: Path) -> None:
+def test_speed_and_memory_of_10000_images(chrome: Any, servers: Any, tmp_path: Path) -> None:
     """A folder of 10,000 images is opened, and takes less than 200 MB more than one of 10."""
     sizes = []
     for count in (10, 10_000):
@@ -136,7 +138,7 @@ def test_speed_and_memory_of_10000_images(chrome: Any, tmp_path: Path) -> None:
         for at in range(count):
             pixels[0, 0] = at % 256, at // 256, 0
             Image.fromarray(pixels).save(folder / f"{at:05}.png")
-        server = Server(str(folder))
+        server = servers(str(folder))
         view = View(chrome, server.project(folder))
         assert view.idle()["count"] == count
         view.to(count - 1)

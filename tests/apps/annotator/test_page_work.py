@@ -274,9 +274,9 @@ def test_two_views_of_one_session(chrome: Any, address: str, folder: Path) -> No
     second.close()
 
 
-def test_two_processes_of_one_folder(chrome: Any, folder: Path) -> None:
+def test_two_processes_of_one_folder(chrome: Any, servers: Any, folder: Path) -> None:
     """One writes; the other says who, and takes over; what the first made then is set aside."""
-    one, other = Server(str(folder)), Server(str(folder))
+    one, other = servers(str(folder)), servers(str(folder))
     first = View(chrome, one.project(folder))
     first.click(*DISCS[0])
     first.key("Enter")
@@ -298,8 +298,6 @@ def test_two_processes_of_one_folder(chrome: Any, folder: Path) -> None:
     assert len(second.idle(lambda now: len(now["objects"]) == 2)["objects"]) == 2
     first.close()
     second.close()
-    for server in (one, other):
-        server.kill()
 
 
 # ------------------------------------------------------------------ disks and files
@@ -321,14 +319,14 @@ def read_only(folder: Path) -> Iterator[None]:
         yield
     finally:
         if mounted:
-            subprocess.run(["umount", str(folder)], check=True, capture_output=True)
+            subprocess.run(["umount", "--lazy", str(folder)], check=True, capture_output=True)
         folder.chmod(0o755)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of files, and mounts")
-def test_read_only_and_full_disk(chrome: Any, folder: Path) -> None:
+def test_read_only_and_full_disk(chrome: Any, servers: Any, folder: Path) -> None:
     """Where nothing can be written it is said, and the work goes on; nothing is lost meanwhile."""
-    full = Server(str(folder))
+    full = servers(str(folder))
     view = View(chrome, full.project(folder))
     view.click(*DISCS[0])
     view.key("Enter")
@@ -358,7 +356,7 @@ def test_read_only_and_full_disk(chrome: Any, folder: Path) -> None:
     other = folder.with_name("shared")
     shutil.copytree(folder, other, ignore=shutil.ignore_patterns("sam_rlx*"))
     with read_only(other):
-        server = Server(str(other))
+        server = servers(str(other))
         view = View(chrome, server.project(other))
         view.click(*DISCS[0])
         assert view.saved() == "Saved on this machine"
@@ -375,13 +373,13 @@ def test_read_only_and_full_disk(chrome: Any, folder: Path) -> None:
         assert sorted(path.name for path in other.iterdir()) == [f"disc {k}.png" for k in range(3)]
 
 
-def test_moved_renamed_changed_images(chrome: Any, tmp_path: Path) -> None:
+def test_moved_renamed_changed_images(chrome: Any, servers: Any, tmp_path: Path) -> None:
     """Objects follow the content of images; what has other content gets none silently."""
     folder = tmp_path / "cameras"
     folder.mkdir()
     for at in range(12):
         discs(folder / f"{at:02}.png", at)
-    server = Server(str(folder))
+    server = servers(str(folder))
     view = View(chrome, server.project(folder))
     begun: dict[int, list[Any]] = {}
     for index in range(12):
