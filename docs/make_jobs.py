@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sam_rlx
 import skimage
 
@@ -25,7 +26,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from support.interactive import Server  # noqa: E402
 from support.jupyter import browser  # noqa: E402
-from support.views import View  # noqa: E402
+from support.views import View, masks  # noqa: E402
 
 SKIMAGE = Path(skimage.__file__).parent / "data"
 ASSETS = Path(sam_rlx.__file__).parent / "assets"
@@ -85,6 +86,14 @@ PHOTOS: dict[str, tuple[Path, list[tuple[str, int, int]], list[tuple[int, int]]]
         [(200, 400)],
     ),
 }
+# Middles of all of them on the first photograph.
+COINS = (
+    *((44, 54), (101, 56), (155, 51), (216, 51), (276, 52), (335, 44)),
+    *((46, 125), (102, 126), (155, 127), (206, 124), (271, 119), (337, 125)),
+    *((44, 197), (101, 195), (154, 197), (212, 193), (273, 194), (345, 188)),
+    *((46, 262), (114, 265), (172, 263), (247, 264), (301, 264), (358, 268)),
+)
+MOST_OF_A_COIN = 4500  # pixels
 # On the first frame of the clip: the hawk, and the tree behind it.
 CLIP = MEDIA / "hawk.mp4"
 CLIP_PLACES = ((220, 150), (415, 90))
@@ -242,7 +251,29 @@ def job_c(chrome: Any, folder: Path, shots: Path) -> int:
     person.shot("found")
     person.press("k")
     person.shot("kept")
-    print("c: kept", len(person.rest()["objects"]))
+
+    def objects() -> dict[int, Any]:
+        person.rest()
+        return masks(person.view)
+
+    begun = len(objects())
+    for number, mask in objects().items():  # what is no coin
+        held = [at for at in COINS if mask[at[1], at[0]]]
+        if len(held) == 1 and mask.sum() < MOST_OF_A_COIN:
+            continue
+        if number in objects():
+            rows, columns = np.nonzero(mask)
+            middle = len(rows) // 2
+            person.click(columns[middle] + 0.5, rows[middle] + 0.5)
+            person.press("Delete")
+    person.shot("without what is wrong")
+    for x, y in COINS:  # what is missing
+        if not any(mask[y, x] for mask in objects().values()):
+            person.click(x, y)
+            person.press("Enter")
+    person.shot("all")
+    print(f"c: {begun} kept at first, {len(objects())} in the end, of {len(COINS)}")
+    assert len(objects()) == len(COINS)
     table = person.file("csv")
     assert zipfile.is_zipfile(table)
     person.view.close()

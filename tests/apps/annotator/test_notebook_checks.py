@@ -131,15 +131,18 @@ def test_undo_of_results(view: NotebookView, folder: Path) -> None:
     view.click(*DISCS[2])
     view.key("Enter")
 
+    def all_of() -> list[Any]:
+        return [*known(view), view.idle()["layer"]]
+
     def back_and_forth(act: Any) -> None:
-        before = known(view)
+        before = all_of()
         act()
-        done = known(view)
+        done = all_of()
         assert done != before
         after(view, lambda: view.key("Control+z"))
-        assert known(view) == before
+        assert all_of() == before
         after(view, lambda: view.key("Control+Shift+z"))
-        assert known(view) == done
+        assert all_of() == done
 
     def found() -> None:
         view.key("g")
