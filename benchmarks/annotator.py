@@ -8,8 +8,8 @@ Each part prints the median and the 90th percentile of `--count` times, in milli
 
 hover     from the move of the mouse to the painted mask, by model; `vit_b` has random weights
 zoom      from a turn of the wheel to all parts of a large image at the sharpness that is seen
-click     from the release of the button to the painted mask, beside few and many objects, and the
-          bytes that the page gets
+click     from the release of the button on a small thing to its painted mask, beside few and many
+          objects, and the bytes that the page gets
 redraw    drawing all masks anew, after the view has moved, in the browser's own thread
 opening   a folder of 10,000 images: from its address to the first image, and the server's memory
 memory    of the server: before an image, with it, and after clicks and undo
@@ -47,6 +47,8 @@ from support.interactive import Server  # noqa: E402
 from support.jupyter import browser  # noqa: E402
 from support.views import View  # noqa: E402
 
+# Where discs are, in parts of the image: what is clicked. Objects that are there lie above.
+MARKS = tuple((0.05 + 0.1 * at, 0.95) for at in range(10))
 MODELS = ("sam-nano", "sam2-nano", "sam3-nano", "vit_b")
 # By part: the budget of the median in milliseconds, or of the figure in its unit.
 BUDGETS = {
@@ -159,11 +161,16 @@ def shown(chrome: Any, path: Path, *options: str) -> Iterator[tuple[View, Server
 
 
 def photograph(folder: Path, size: tuple[int, int]) -> Path:
-    """Write the packaged photograph, enlarged, with grain that a JPEG keeps."""
+    """Write the packaged photograph, enlarged, with grain, and with discs in a row at `MARKS`."""
     path = folder / f"{size[0]}.jpg"
     coins = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
     with Image.open(coins) as image:
         pixels = np.asarray(image.convert("RGB").resize(size), np.int16)
+    height, width = pixels.shape[:2]
+    y, x = np.ogrid[:height, :width]
+    for mark in MARKS:
+        disc = (x - mark[0] * width) ** 2 + (y - mark[1] * height) ** 2 < (height / 60) ** 2
+        pixels[disc] = (220, 70, 60)
     grain = np.random.default_rng(0).integers(-6, 7, pixels.shape[:2], np.int16)
     Image.fromarray(np.clip(pixels + grain[..., None], 0, 255).astype(np.uint8)).save(
         path, quality=92
@@ -172,23 +179,30 @@ def photograph(folder: Path, size: tuple[int, int]) -> Path:
 
 
 def with_objects(path: Path, count: int) -> None:
-    """Make a project beside an image, of so many round objects."""
+    """Make a project beside an image, of so many round objects in its upper nine tenths."""
     from sam_rlx.widget import SegmentWidget
 
     widget = SegmentWidget(sam_rlx.load_model("sam-nano"), path)
-    height, width = widget.image.shape[:2]
+    whole, width = widget.image.shape[:2]
+    height = int(0.9 * whole)
     across = int(np.ceil(np.sqrt(count)))
     radius = int(0.4 * min(width, height) / across)
     y, x = np.ogrid[-radius : radius + 1, -radius : radius + 1]
     disc = x**2 + y**2 < radius**2
     for at in range(count):
-        mask = np.zeros((height, width), bool)
+        mask = np.zeros((whole, width), bool)
         top = int((at // across + 0.5) * height / across) - radius
         left = int((at % across + 0.5) * width / across) - radius
         mask[top : top + 2 * radius + 1, left : left + 2 * radius + 1] = disc
         widget.start(mask)
     widget.commit()
     widget.close()
+
+
+def marks(view: View, count: int) -> list[list[float]]:
+    """Return where discs are, one after the other and again."""
+    width, height = view.page.evaluate(f"[{FRONT}.state.image.width, {FRONT}.state.image.height]")
+    return [[x * width, y * height] for x, y in (MARKS[at % len(MARKS)] for at in range(count))]
 
 
 def places(view: View, count: int) -> list[list[float]]:
@@ -229,7 +243,7 @@ def click(chrome: Any, args: argparse.Namespace, table: Table, folder: Path) -> 
         with shown(chrome, path) as (view, _):
             view.idle(lambda now, count=count: len(now["objects"]) == count)
             found = []
-            for at in places(view, args.count):
+            for at in marks(view, args.count):
                 found.append(view.page.evaluate(CLICK, at))
                 view.page.keyboard.press("Control+z")
                 view.idle(lambda now, count=count: len(now["objects"]) == count)
@@ -288,7 +302,7 @@ def memory(chrome: Any, args: argparse.Namespace, table: Table, folder: Path) ->
         pixels = 3 * args.size[0] * args.size[1] / 2**20
         table.line(f"  with an image of {pixels:,.0f} MB", resident(server), "MB")
         for part in range(2):
-            for at in places(view, args.count):
+            for at in marks(view, args.count):
                 view.page.evaluate(CLICK, at)
                 view.page.keyboard.press("Control+z")
                 view.idle()
