@@ -240,8 +240,8 @@ def container(session: nox.Session) -> None:
 
 
 @nox.session
-def interactive(session: nox.Session) -> None:
-    """Run the browser tests of the widget, the heavy ones included; needs chromium on PATH."""
+def annotator(session: nox.Session) -> None:
+    """Run every check of the widget and the page, the heavy ones too; needs chromium on PATH."""
     session.install("-e", ".[test]")
     session.run("pytest", "--full", "tests/apps/annotator", "tests/apps/serve", *session.posargs)
 

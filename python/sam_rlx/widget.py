@@ -558,7 +558,11 @@ class SegmentWidget(_Widget):
         self._session.call("split", line=points, object=number)
 
     def keep_found(self, indices: Sequence[int] | None = None) -> None:
-        """Make masks of `everything` objects: all of them, or those of some indices."""
+        """Make masks of `everything` objects: all of them, or those of some indices.
+
+        Where others stay, all of them are things that share no pixel: of several masks of one thing
+        the best is kept. `others_stay(False)` keeps every mask as it is.
+        """
         chosen = None if indices is None else list(indices)
         self._session.call("keep_found", indices=chosen)
 

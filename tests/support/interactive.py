@@ -6,9 +6,10 @@ import base64
 import io
 import re
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,65 @@ def serving(*options: str) -> Iterator[str]:
     finally:
         process.kill()
         process.communicate(timeout=HANG_SECONDS)
+
+
+class Server:
+    """``sam-rlx serve`` at one address and with one token, ended and begun again.
+
+    Parameters
+    ----------
+    arguments : str
+        Of the command: files to show where they lie, and options.
+    """
+
+    def __init__(self, *arguments: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.arguments = arguments
+        self.start()
+
+    def start(self) -> None:
+        """Begin, and wait until requests are answered."""
+        command = [sys.executable, "-m", "sam_rlx", "serve", *self.arguments, "--threads", "1"]
+        command += ["--port", str(self.port), "--token", TOKEN]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        next(line for line in self.process.stdout if line.startswith("page:"))
+
+    def kill(self) -> None:
+        """End it as nothing can that it could prepare for."""
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.communicate(timeout=HANG_SECONDS)
+
+    def stop(self) -> None:
+        """End it as a person does, by Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.communicate(timeout=HANG_SECONDS)
+        assert self.process.returncode == 0
+
+    @property
+    def address(self) -> str:
+        """Of its first page."""
+        return f"http://127.0.0.1:{self.port}/?token={TOKEN}"
+
+    def project(self, path: Path) -> str:
+        """Return the address of what it shows where it lies."""
+        from sam_rlx.apps.serve.local_files import local_files_of
+
+        return f"http://127.0.0.1:{self.port}/{TOKEN}/p/{local_files_of(path).identity}"
+
+
+@pytest.fixture
+def servers() -> Iterator[Callable[..., Server]]:
+    """Begin servers, which end with the test."""
+    begun: list[Server] = []
+
+    def begin(*arguments: str) -> Server:
+        begun.append(Server(*arguments))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.kill()

@@ -1,3 +1,3 @@
 """Fixtures of sessions and widgets."""
 
-from support.interactive import chrome, image, model, predictor, server  # noqa: F401
+from support.interactive import chrome, image, model, predictor, server, servers  # noqa: F401

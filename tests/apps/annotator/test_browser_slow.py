@@ -1,4 +1,4 @@
-"""The widget in JupyterLab where it is heavy: ``nox -s interactive``."""
+"""The widget in JupyterLab where it is heavy: ``nox -s annotator``."""
 
 from __future__ import annotations
 

@@ -154,3 +154,24 @@ def test_gestures_are_the_predictors_and_run_dependent_cells(address: str, tmp_p
         check(5, [], [], BOX)
         own = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:")
         assert [url for url in asked if not url.startswith(own)] == []
+
+
+def test_keyboard_touch_and_walls(address: str) -> None:
+    """Keys alone make an object, letters stay in the widget, nothing is asked of other hosts."""
+    with browser() as chrome:
+        page = chrome.new_context(viewport={"width": 1200, "height": 900}).new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address)
+        canvas = Canvas(page)
+        canvas.wait("!f.busy")
+        for key in ("Shift+ArrowRight", "i"):
+            canvas.press(key)
+        canvas.wait("f.objects.length === 1 && !f.busy")
+        canvas.press("Enter")
+        canvas.wait("f.current === null && !f.busy")
+        for key in "ddbmx":
+            canvas.press(key)
+        canvas.wait("f.objects.length === 1 && f.tool === 'brush'")
+        own = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:")
+        assert [url for url in asked if not url.startswith(own)] == []

@@ -1,4 +1,4 @@
-"""What a person needs of the front end, in real Chromium, on the page of the server."""
+"""What a person needs of the front end, in real Chromium, on the page and in notebooks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from PIL import Image
 from support.cases import quick
 from support.interactive import serving
 from support.jupyter import wait_for
-from support.views import DISCS, View, discs
+from support.views import DISCS, NotebookView, View, after, discs, moving_discs, view_in
 
 pytest.importorskip("anywidget")
 from sam_rlx.widget import SegmentWidget
@@ -47,6 +47,13 @@ def view(chrome: Any, address: str) -> Iterator[View]:
     found = View(chrome, address)
     yield found
     found.close()
+
+
+@pytest.fixture(params=quick(["page", "lab/tree", "notebooks"], 0))
+def anywhere(request: pytest.FixtureRequest, chrome: Any) -> Iterator[View]:
+    """A view of the page, of JupyterLab, and of Notebook 7."""
+    with view_in(request, chrome) as found:
+        yield found
 
 
 # ------------------------------------------------------------------ keys
@@ -88,8 +95,11 @@ EFFECTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("focus", quick([*FOCUSES], 0, 3, 5))
-def test_keys_everywhere(view: View, files: list[Path], focus: str) -> None:
+def test_keys_everywhere(anywhere: View, files: list[Path], focus: str) -> None:
     """Keys are heard wherever the focus is; what they do is seen."""
+    view = anywhere
+    if focus == "beside the view" and isinstance(view, NotebookView):
+        pytest.skip("there the notebook hears them")
     view.open(*files)
     for disc in DISCS[:2]:
         view.click(*disc)
@@ -102,7 +112,9 @@ def test_keys_everywhere(view: View, files: list[Path], focus: str) -> None:
         if key in ("a", "PageUp"):
             view.idle(lambda now: now["index"] > 0)
         before = view.idle()
-        after = view.key(key)
+        view.page.keyboard.press(key)
+        view.page.wait_for_timeout(20)
+        after = view.idle()
         if key in ("d", "a", "PageDown", "PageUp"):
             after = view.idle(lambda now, seen=seen, before=before: seen(now) != seen(before))
         assert seen(after) != seen(before), (key, focus)
@@ -110,8 +122,94 @@ def test_keys_everywhere(view: View, files: list[Path], focus: str) -> None:
             view.key("Escape")
 
 
-def test_fields_take_letters_and_give_keys_back(view: View, files: list[Path]) -> None:
+def edits(now: dict[str, Any]) -> Any:
+    return now["n"]
+
+
+# What is pressed in this order on an image with two objects, and what differs then.
+WORK: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
+    ("j", lambda now: now["current"]),
+    ("1", lambda now: now["nextClass"]),
+    *((key, edits) for key in ("q", "q", "c", "Shift+Digit3", "Control+z")),
+    *((key, edits) for key in ("Control+Shift+z", "Control+z", "Control+y")),
+    *((key, lambda now: now["tool"]) for key in ("b", "e", "l", "s", "x", "Escape")),
+    *((key, lambda now: now["radius"]) for key in ("]", "[")),
+    ("Alt+h", lambda now: now["hidden"]),
+    ("Alt+h", lambda now: now["hidden"]),
+    ("Enter", lambda now: now["current"]),
+    ("g", lambda now: now["layer"]),
+    ("k", lambda now: now["layer"]),
+    ("Shift+ArrowLeft", lambda now: now["aimed"]),
+    ("Shift+ArrowRight", lambda now: now["aimed"]),
+    ("Shift+ArrowUp", lambda now: now["aimed"]),
+    ("Shift+ArrowDown", lambda now: now["aimed"]),
+    *((key, edits) for key in ("i", "u", "Delete", "Control+z", "Backspace")),
+    ("-", lambda now: now["scale"]),
+    ("=", lambda now: now["scale"]),
+    *((key, lambda now: now["left"]) for key in ("ArrowRight", "ArrowLeft")),
+    *((key, lambda now: now["top"]) for key in ("ArrowDown", "ArrowUp")),
+    ("Control+Enter", lambda now: now["index"]),
+    ("r", lambda now: now["nextClass"]),
+]
+# On a clip with an object that was tracked.
+ON_CLIPS: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
+    *((key, lambda now: now["frame"]) for key in ("End", "Home", ".", ",", "Shift+.", "Shift+,")),
+    ("t", edits),
+    ("y", edits),
+    ("Space", lambda now: now["playing"]),
+    ("Space", lambda now: now["playing"]),
+]
+# Each has a test of its own: a name, words, two objects, the full screen, what is to be checked.
+ELSEWHERE = {"F2", "/", "M", "F", "N"}
+SPOKEN = {"Control+": "Ctrl+", "Arrow": "", "Digit": "", "Escape": "Esc"}
+
+
+def test_keys_everywhere_is_of_each_row(view: View, files: list[Path], tmp_path: Path) -> None:
+    """Each key of the page of keys does something."""
+    view.open(*files)
+    view.page.locator(".srx-classes button").first.click()
+    view.page.keyboard.type("ball")
+    after(view, lambda: view.page.keyboard.press("Enter"))
+    for disc in DISCS[:2]:
+        view.click(*disc)
+        view.key("Enter")
+    view.to(1)
+    view.click(*DISCS[0])
+    view.key("1")
+    view.key("Enter")
+    view.to(0)
+    view.key("2")
+    for key, seen in WORK:
+        before = view.idle()
+        view.page.keyboard.press(key)
+        view.idle(lambda now, seen=seen, before=before: seen(now) != seen(before), key)
+    view.page.keyboard.press("f")
+    assert view.page.evaluate("!!document.fullscreenElement")
+    view.page.keyboard.press("f")
+    view.open(moving_discs(tmp_path / "clip.gif", 12))
+    view.click(40, 40)
+    for key, seen in ON_CLIPS:
+        before = view.idle()
+        view.page.keyboard.press(key)
+        view.until(lambda now, seen=seen, before=before: seen(now) != seen(before))
+        view.until(lambda now: not now["running"])
+    rows = view.page.evaluate("document.querySelector('.srx').front.peek({ keys: true }).keys")
+    pressed = set()
+    for key in [*EFFECTS, *(key for key, _ in WORK), *(key for key, _ in ON_CLIPS)]:
+        for word, said in SPOKEN.items():
+            key = key.replace(word, said)
+        pressed.add(
+            "+".join(part[:1].upper() + part[1:] for part in key.split("+")) if key != "+" else key
+        )
+    for row in rows:
+        for key in row["keys"]:
+            some = {f"{key[:-6]}{digit}" for digit in range(1, 10)} if " to " in key else {key}
+            assert (some & (pressed | ELSEWHERE)) or " to " in key, (row["title"], key)
+
+
+def test_keys_everywhere_but_in_fields(anywhere: View, files: list[Path]) -> None:
     """A name may have all letters; after Enter and Esc keys are heard again."""
+    view = anywhere
     view.open(*files)
     view.click(*DISCS[0])
     view.page.locator(".srx-object .srx-n").dblclick()
@@ -164,30 +262,68 @@ def common(a: tuple[float, float, float, float], b: tuple[float, float, float, f
     return max(width, 0) * max(height, 0)
 
 
-@pytest.mark.parametrize("scheme", quick(["light", "dark"], 0))
-def test_layout(chrome: Any, address: str, files: list[Path], scheme: str) -> None:
-    """The image has its share of the window; all else is seen, and nothing lies on another."""
-    view = View(chrome, address, color_scheme=scheme)
+@pytest.mark.parametrize(("scheme", "zoom"), quick([("light", 1), ("dark", 2), ("light", 2)], 0))
+def test_layout(chrome: Any, address: str, files: list[Path], scheme: str, zoom: int) -> None:
+    """The image has its share of the window; all else is seen, and nothing lies on another.
+
+    A browser's zoom of 200 % is half of the window's CSS pixels: the least is that of the largest
+    size that fits into it.
+    """
+    view = View(chrome, address, color_scheme=scheme, device_scale_factor=zoom)
     view.open(*files)
     view.click(*DISCS[0])
     for (width, height), least in SIZES:
-        view.page.set_viewport_size({"width": width, "height": height})
+        inner = (width // zoom, height // zoom)
+        view.page.set_viewport_size({"width": inner[0], "height": inner[1]})
         view.page.wait_for_timeout(100)
         view.idle()
         stage = view.box("canvas.srx-view")
         assert stage is not None
-        assert area(stage) / (width * height) >= least, (width, height)
+        share = area(stage) / (inner[0] * inner[1])
+        assert share >= (least if zoom == 1 else 0.4), (inner, share)
         over = view.page.evaluate(
             "[document.documentElement.scrollHeight - innerHeight,"
             " document.documentElement.scrollWidth - innerWidth]"
         )
-        assert max(over) <= 0, (width, height, over)
-        parts = {part: box for part in PARTS if (box := view.box(f".srx-{part}"))}
-        for (one, a), (other, b) in combinations(parts.items(), 2):
-            assert common(a, b) < 1, (width, one, other)
-        check_controls(view, width, height)
+        assert max(over) <= 0, (inner, over)
+        check_parts(view)
+        check_controls(view, (0, 0, *inner))
         assert "object 1" in view.page.locator(".srx-pick").inner_text()
     view.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_layout_of_cells(chrome: Any, server: Any, files: list[Path], scheme: str) -> None:
+    """In cells of 500 to 1,500 pixels nothing is cut, and nothing lies on another."""
+    view = NotebookView(chrome, server)
+    view.page.emulate_media(color_scheme=scheme)
+    view.page.evaluate(
+        "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
+        f"JupyterLab {scheme.title()}",
+    )
+    view.open(*files)
+    view.click(*DISCS[0])
+    for width in (500, 700, 930, 1100, 1300, 1500):
+        view.page.set_viewport_size({"width": width + 170, "height": 1100})
+        view.page.wait_for_timeout(300)
+        view.canvas.root.scroll_into_view_if_needed()
+        view.idle()
+        root, stage = view.box(".srx"), view.box("canvas.srx-view")
+        assert root is not None
+        assert stage is not None
+        assert area(stage) / area(root) > 0.5, width
+        check_parts(view)
+        check_controls(view, root)
+        assert "object 1" in view.page.locator(".srx-pick").inner_text()
+    view.close()
+
+
+def check_parts(view: View) -> None:
+    """Check that no part lies on another."""
+    parts = {part: box for part in PARTS if (box := view.box(f".srx-{part}"))}
+    for (one, a), (other, b) in combinations(parts.items(), 2):
+        assert common(a, b) < 1, (one, other)
 
 
 CONTROLS = """() => [...document.querySelectorAll('.srx button, .srx input')].filter((one) =>
@@ -201,21 +337,22 @@ CONTROLS = """() => [...document.querySelectorAll('.srx button, .srx input')].fi
 })"""
 
 
-def check_controls(view: View, width: int, height: int) -> None:
-    """Check that every button is in the window, and can be clicked in its middle."""
+def check_controls(view: View, box: tuple[float, float, float, float]) -> None:
+    """Check that every button is inside of a box, and can be clicked in its middle."""
     for name, x0, y0, x1, y1, free, whole in view.page.evaluate(CONTROLS):
-        inside = x0 >= -1 and y0 >= -1 and x1 <= width + 1 and y1 <= height + 1
-        assert inside, (width, height, name, x0, y0, x1, y1)
-        assert free, (width, height, name)
-        assert whole, (width, height, name)
+        inside = x0 >= box[0] - 1 and y0 >= box[1] - 1 and x1 <= box[2] + 1 and y1 <= box[3] + 1
+        assert inside, (box, name, x0, y0, x1, y1)
+        assert free, (box, name)
+        assert whole, (box, name)
 
 
 # ------------------------------------------------------------------ images that cannot be read
 
 
 @pytest.mark.parametrize("broken", quick(["1", "0", "2", "01"], 0))
-def test_broken_images(view: View, files: list[Path], tmp_path: Path, broken: str) -> None:
-    """They are stepped over with a mark and a sentence, and can be mended."""
+def test_broken_images(anywhere: View, files: list[Path], tmp_path: Path, broken: str) -> None:
+    """They are stepped over with a mark and a sentence, and can be mended while open."""
+    view = anywhere
     wrong = [int(at) for at in broken]
     whole = files[0].read_bytes()
     for at in wrong:
@@ -231,11 +368,15 @@ def test_broken_images(view: View, files: list[Path], tmp_path: Path, broken: st
     assert f"disc {wrong[0]}.png cannot be read" in view.said() or wrong[0] in (0, 2)
     for at in wrong:
         files[at].write_bytes(whole if at == 0 else discs(tmp_path / "new.png", at).read_bytes())
-    view.page.set_input_files("input.srx-files", [str(files[at]) for at in wrong])
+    if isinstance(view, NotebookView):
+        view.page.locator(".srx-reel button").nth(wrong[0]).click()
+        view.page.locator(".srx-broken .srx-plain").click()
+    else:
+        view.page.set_input_files("input.srx-files", [str(files[at]) for at in wrong])
     view.idle(lambda now: now["name"] in {files[at].name for at in wrong})
 
 
-def test_no_image_can_be_read(view: View, tmp_path: Path) -> None:
+def test_broken_images_alone(view: View, tmp_path: Path) -> None:
     (tmp_path / "words.png").write_text("no image")
     view.page.set_input_files("input.srx-files", [str(tmp_path / "words.png")])
     wait_for(lambda: "words.png cannot be read" in view.said(), "a sentence")

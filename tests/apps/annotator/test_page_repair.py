@@ -1,7 +1,8 @@
-"""Classes, repair by hand, answers and points on the page, in real Chromium."""
+"""Classes, repair by hand, answers and points, on the page and in JupyterLab, in real Chromium."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from sam_rlx import io
 from sam_rlx.apps.annotator.lock import ProjectLock
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
 from sam_rlx.apps.serve import kept
+from sam_rlx.widget import SegmentWidget
 from scipy import ndimage
 from support.cases import quick
 from support.interactive import serving
 from support.jupyter import wait_for
-from support.views import DISCS, View, discs
+from support.views import DISCS, View, after, discs, masks, painted, view_in
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -36,46 +38,14 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return discs(tmp_path_factory.mktemp("images") / "discs.png")
 
 
-@pytest.fixture
-def view(chrome: Any, address: str, image: Path) -> Iterator[View]:
-    found = View(chrome, address, (1100, 800))
-    found.open(image)
-    yield found
-    found.close()
-
-
-def masks(view: View) -> dict[int, NDArray[np.bool_]]:
-    """Return the masks that the page has, by number of the object."""
-    shown = view.page.evaluate("document.querySelector('.srx').front.peek({ masks: true })")
-    found = {}
-    for one, (head, bits) in zip(shown["objects"], shown["masks"], strict=True):
-        (width, height), (x0, y0, x1, y1) = head["size"], head["box"]
-        mask = np.zeros((height, width), bool)
-        rows = np.array(bits, np.uint8).reshape(y1 - y0, -1)
-        mask[y0:y1, x0:x1] = np.unpackbits(rows, axis=1, count=x1 - x0).astype(bool)
-        found[one["id"]] = mask
-    return found
-
-
-def after(view: View, act: Any) -> dict[str, Any]:
-    """Do something that makes an edit, and wait for it."""
-    before = view.idle()["n"]
-    act()
-    return view.idle(lambda now: now["n"] > before)
-
-
-def painted(view: View, *path: tuple[float, float]) -> list[list[float]]:
-    """Drag along a path of the image; return the positions of the stroke that the page sends."""
-    canvas = view.canvas
-    canvas.move(*path[0])
-    view.page.mouse.down()
-    for at in path[1:]:
-        canvas.move(*at)
-    drawn: list[list[float]] = view.page.evaluate(
-        "document.querySelector('.srx').front.peek().path"
-    )
-    view.page.mouse.up()
-    return drawn
+@pytest.fixture(params=quick(["page", "lab/tree"], 0))
+def view(
+    request: pytest.FixtureRequest, chrome: Any, image: Path, tmp_path: Path
+) -> Iterator[View]:
+    """The image on the page, or in JupyterLab."""
+    with view_in(request, chrome) as found:
+        found.open(Path(shutil.copy(image, tmp_path)))  # without the work that is beside the other
+        yield found
 
 
 def stroke(hw: tuple[int, int], path: list[list[float]], radius: float) -> NDArray[np.bool_]:
@@ -125,13 +95,41 @@ def test_classes(view: View) -> None:
     assert [one["class"] for one in now["objects"]] == [2, 2]
 
 
-@pytest.mark.parametrize(("ratio", "zoom"), quick([(1, 0), (2, 0), (1, 3), (2, -3)], 0))
-def test_strokes_equal_numpy(chrome: Any, address: str, image: Path, ratio: int, zoom: int) -> None:
+@pytest.mark.slow
+def test_classes_of_sixty(chrome: Any, servers: Any, image: Path, tmp_path: Path) -> None:
+    """60 classes have 60 colours; nine have digits, and the last one can be chosen too."""
+    file = Path(shutil.copy(image, tmp_path))
+    widget = SegmentWidget(sam_rlx.load_model("sam-nano"), file)
+    for number in range(2, 61):
+        widget.class_add(f"class {number}")
+    widget.close()
+    server = servers(str(file))
+    view = View(chrome, server.project(file))
+    classes = view.idle(lambda now: len(now["classes"]) == 60)["classes"]
+    assert len({tuple(one["color"]) for one in classes}) == 60
+    assert [one["digit"] for one in classes[:9]] == [*"123456789"]
+    view.page.locator(".srx-class").last.click()
+    assert view.idle(lambda now: now["nextClass"] == 60)
+    assert view.click(*DISCS[0])["objects"][0]["name"] == "class 60 1"
+    view.key("7")
+    view.idle(lambda now: now["objects"][0]["class"] == 7)
+    view.close()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "zoom", "pen"),
+    quick([(1, 0, True), (2, 0, False), (1, 6, False), (2, -9, True), (1, -9, False)], 0),
+)
+def test_strokes_equal_numpy(
+    chrome: Any, address: str, image: Path, ratio: int, zoom: int, pen: bool
+) -> None:
     """What brush, eraser and lasso give is what NumPy gives for the same path, at any zoom."""
     view = View(chrome, address, (1100, 800), device_scale_factor=ratio)
     view.open(image)
+    view.canvas.move(160, 170)  # what stays where it is
     for _ in range(abs(zoom)):
-        view.key("+" if zoom > 0 else "-")
+        view.page.mouse.wheel(0, -100 if zoom > 0 else 100)
+    view.page.wait_for_timeout(50)
     view.click(*DISCS[2])
     before = masks(view)[1]
     view.key("b")
@@ -139,7 +137,7 @@ def test_strokes_equal_numpy(chrome: Any, address: str, image: Path, ratio: int,
 
     def brush() -> None:
         nonlocal path
-        path = painted(view, (140.0, 140.0), (160.5, 133.0), (172.0, 141.0))
+        path = painted(view, (140.0, 140.0), (160.5, 133.0), (172.0, 141.0), pen=pen)
 
     after(view, brush)
     radius = view.idle()["radius"]
@@ -150,7 +148,7 @@ def test_strokes_equal_numpy(chrome: Any, address: str, image: Path, ratio: int,
 
     def erase() -> None:
         nonlocal path
-        path = painted(view, (150.0, 172.0), (165.0, 186.0))
+        path = painted(view, (150.0, 172.0), (165.0, 186.0), pen=pen)
 
     after(view, erase)
     wanted &= ~stroke(before.shape, path, view.idle()["radius"])
@@ -159,7 +157,7 @@ def test_strokes_equal_numpy(chrome: Any, address: str, image: Path, ratio: int,
 
     def lasso() -> None:
         nonlocal path
-        path = painted(view, (120.0, 150.0), (180.0, 150.5), (150.0, 220.0))
+        path = painted(view, (120.0, 150.0), (180.0, 150.5), (150.0, 220.0), pen=pen)
 
     after(view, lasso)
     low, high = (inside(before.shape, path, shift) for shift in (-1e-6, 1e-6))

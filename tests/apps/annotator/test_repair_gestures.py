@@ -251,6 +251,7 @@ def test_all_of_everything_is_kept(widget: SegmentWidget) -> None:
     assert found
     widget.keep_found([0])
     assert len(widget._session.document.found) == len(found) - 1
+    widget.others_stay(False)
     widget.keep_found()
     assert len(widget.objects) == len({one.packed for one in found})
     assert widget._session.document.found == ()
@@ -260,6 +261,24 @@ def test_all_of_everything_is_kept(widget: SegmentWidget) -> None:
     assert widget.objects == []
     with pytest.raises(InvalidArgumentError, match="indices: expected 0 to"):
         widget.keep_found([len(found)])
+
+
+def test_all_that_is_kept_shares_no_pixel(widget: SegmentWidget) -> None:
+    """Each thing is counted once, by the best of its masks; what there is keeps its pixels."""
+    widget.start(np.tril(np.ones(widget.image.shape[:2], bool)))
+    widget.commit()
+    mine = widget.objects[0].mask
+    widget.everything(points_per_side=8)
+    found = widget._session.document.found
+    widget.keep_found()
+    assert (widget.objects[0].mask == mine).all()
+    count = np.sum([one.mask for one in widget.objects], axis=0)
+    assert count.max() == 1
+    for mask in found:  # what was passed over is covered by half
+        pixels = mask.to_mask()
+        best = max(np.count_nonzero(pixels & one.mask) for one in widget.objects)
+        covered = np.count_nonzero(pixels & (count > 0))
+        assert 2 * covered >= np.count_nonzero(pixels) or 2 * best > np.count_nonzero(pixels)
 
 
 def test_a_class_that_was_taken_back_leaves_its_number(

@@ -5,10 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,8 +18,7 @@ from sam_rlx.apps.annotator.store import FOLDER_PROJECT
 from sam_rlx.apps.serve import kept
 from sam_rlx.errors import InvalidArgumentError
 from starlette.testclient import TestClient
-from support import HANG_SECONDS
-from support.interactive import HOST, SESSION, TOKEN
+from support.interactive import HOST, SESSION, TOKEN, Server
 from support.jupyter import PATIENCE, Canvas, wait_for
 
 from .test_serve_tabs import Tab
@@ -182,31 +177,6 @@ def test_the_page_of_a_project(client: TestClient) -> None:
 
 
 # ------------------------------------------------------------------ in a browser
-
-
-class Server:
-    """A server that is killed and started again at one address."""
-
-    def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.start()
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "sam_rlx", "serve", "--threads", "1"]
-        command += ["--port", str(self.port), "--token", TOKEN]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        next(line for line in self.process.stdout if line.startswith("page:"))
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate(timeout=HANG_SECONDS)
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}/?token={TOKEN}"
 
 
 @pytest.fixture

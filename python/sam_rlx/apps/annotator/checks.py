@@ -18,7 +18,7 @@ THRESHOLDS: Mapping[str, tuple[float, str]] = {
     "parts": (1, "it has {0:.0f} parts"),
     "overlap": (0.4, "it overlaps the frame before by {0:.2f} only, below {1:g}"),
     "touches": (0.1, "{0:.0%} of it touches another object, above {1:.0%}"),
-    "reappears": (0, "it comes back after {0:.0f} frames"),
+    "reappears": (0, "it comes back; frames without it: {0:.0f}"),
 }
 _CRUMB = 0.02  # of the largest part: smaller parts are none that a person looks at
 

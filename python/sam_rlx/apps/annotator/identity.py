@@ -76,7 +76,8 @@ class Matched:
     changed : list of Item
         Items whose file has other content: their objects are held aside.
     missing : list of Item
-        Items whose file is not there.
+        Items whose content is not there: no file has it, and at their path is no file, or one that
+        was renamed.
     """
 
     items: list[Item]
@@ -138,8 +139,8 @@ def matched(
             item = Item(free_key(contents[name], taken), name, kind, stat=stat_of(path))
             taken.add(item.key)
         result.items.append(item)
-    there = set(names)
-    result.missing.extend(one for one in left.values() if one.path not in there)
+    changed = {one.key for one in result.changed}
+    result.missing.extend(one for key, one in left.items() if key not in changed)
     return result
 
 

@@ -40,7 +40,7 @@ from sam_rlx.apps.annotator.gestures import (
     gesture,
 )
 from sam_rlx.apps.annotator.imports import FoundStill
-from sam_rlx.apps.annotator.layer import Layer, found_masks
+from sam_rlx.apps.annotator.layer import Layer, apart, found_masks
 from sam_rlx.apps.annotator.limits import MAX_POINTS
 from sam_rlx.apps.annotator.predict import Ahead, Clicks, Encode, preview_hw, prompts_of
 from sam_rlx.apps.annotator.projects import OpenProject
@@ -347,16 +347,15 @@ class ImageSession(ExportGestures):
             at = self.sources.index_of(self.key)  # items may have another order
             self.index = self.index if at is None else at
             whole = not self.sees_edits(None)
-            self._sent = self._send_state(None, answer, known=self._sent, whole=whole)
+            self._send_state(None, answer, known=self._sent, whole=whole)
             self.send_project(None)
         self.publish()
 
     def _send_state(
         self, view: str | None, answer: Answer, known: set[int], *, whole: bool
-    ) -> set[int]:
+    ) -> None:
         kind, objects, gone = self.objects_head(whole=whole)
-        if view is None:
-            self._described = {one.number: one for one in self.document.objects}
+        known_to_all = self.note_described(view)
         selected = self.selected
         answers = () if selected is None else selected.candidates
         shown = [one.packed for one in self.document.objects]
@@ -382,7 +381,8 @@ class ImageSession(ExportGestures):
             "answer": answer,
         }
         self.send(head, [mask.bits for _, mask in sampled], view)
-        return set(self._numbers.values())
+        if known_to_all:
+            self._sent = set(self._numbers.values())
 
     def queue_rows(self, *, shown_alone: bool = False) -> dict[int, dict[str, Any]]:
         """Return what views are told of the images by their index."""
@@ -711,7 +711,8 @@ class ImageSession(ExportGestures):
     def do_keep_found(self, indices: OptionalIndices = None) -> None:
         """Make masks of everything mode objects: all of them, or those of some indices.
 
-        Those that an object has already are passed over.
+        Those that an object has already are passed over. Where others stay, all of them are things
+        that share no pixel: of several masks of one thing the best is kept.
         """
         found = self.document.found
         if not found:
@@ -725,16 +726,18 @@ class ImageSession(ExportGestures):
             if document.found is not found:
                 raise StateError("keep_found: expected the masks that were shown, found others")
             known = {one.packed for one in document.objects}
-            kept = [
-                self.new_object(masks={FRAME: mask})
-                for at, mask in enumerate(found)
-                if at in chosen and mask.packed not in known
-            ]
+            masks = [found[at] for at in sorted(chosen) if found[at].packed not in known]
+            if indices is None and self.others_stay:
+                taken = np.zeros(self.hw, np.bool_)
+                for one in document.objects:
+                    taken |= one.packed.to_mask()
+                masks = apart(masks, taken)
+            kept = [self.new_object(masks={FRAME: mask}) for mask in masks]
             rest = tuple(mask for at, mask in enumerate(found) if at not in chosen)
             document = replace(document, found=rest)
             return document.with_objects(*self._numbered(document, kept))
 
-        self._edit(f"keep {len(chosen)} of what was found", change)
+        self._edit("keep what was found", change)
         self._select(None)
         with self._lock:
             self._send_layer(None, None)

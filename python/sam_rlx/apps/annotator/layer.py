@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,23 @@ def found_masks(records: Sequence[MaskRecord]) -> tuple[Mask, ...]:
     return tuple(
         Mask(PackedMask.of(one.mask()), float(one.predicted_iou), "everything") for one in ordered
     )
+
+
+def apart(masks: Sequence[Mask], taken: NDArray[np.bool_]) -> list[Mask]:
+    """Return masks as things of which no two share a pixel, so that each is counted once.
+
+    The best come first; each leaves the pixels of those before it, and those of `taken` (H, W),
+    alone. One of which half or less is left is passed over.
+    """
+    taken = taken.copy()
+    kept: dict[int, Mask] = {}
+    for at in sorted(range(len(masks)), key=lambda at: -masks[at].score):
+        pixels = masks[at].to_mask()
+        left = pixels & ~taken
+        if 2 * np.count_nonzero(left) > np.count_nonzero(pixels):
+            taken |= left
+            kept[at] = replace(masks[at], packed=PackedMask.of(left))
+    return [kept[at] for at in sorted(kept)]
 
 
 @dataclass(frozen=True, eq=False)

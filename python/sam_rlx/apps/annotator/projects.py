@@ -121,6 +121,7 @@ class OpenProject:
         self._lock: ProjectLock | None = None
         self._holder: Holder | None = None  # another process that writes
         self._replaced: Holder | None = None  # one whose project was taken over
+        self._aside: Path | None = None  # what was made here when another took it over
         self._address = address
         self._watchers: list[Watcher] = []
         self._users = 0
@@ -158,8 +159,11 @@ class OpenProject:
 
     @property
     def read_only(self) -> str:
-        """Why nothing can be changed here; "" if it can."""
-        return "" if self._holder is None else f"it is open in {self._holder}"
+        """Why nothing can be changed here, and where work is that was set aside; "" if it can."""
+        if self._holder is None:
+            return ""
+        aside = f"; what was made here is in {self._aside.name}" if self._aside else ""
+        return f"it is open in {self._holder}{aside}"
 
     @property
     def problem(self) -> str:
@@ -314,12 +318,13 @@ class OpenProject:
                     return False
             return self._store.write()
         except TakenOverError:
-            aside = self._store.set_aside()
+            self._aside = self._store.set_aside()
             self._holder = Holder()
             if self._lock is not None:
                 self._lock.release()
             self.notes.append(
-                f"another process has taken the project over: what was made here is in {aside}"
+                "another process has taken the project over: what was made here is in "
+                f"{self._aside}"
             )
             return False
         except OSError as error:
@@ -338,7 +343,7 @@ class OpenProject:
             self._take(self.path, loaded)
             assert self._store is not None
             self._store.take_over()
-            self._replaced, self._holder = self._holder, None
+            self._replaced, self._holder, self._aside = self._holder, None, None
         self._tell((), Edit(self.history.n, "", "take_over", "take over", ()))
 
     def close_files(self) -> None:

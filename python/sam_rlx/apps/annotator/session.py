@@ -119,7 +119,8 @@ class Session:
         self._asks: tuple[str | None, Answer] = (None, None)  # whose gesture is being done
         self._doing = ""  # name of that gesture
         self.revision = 0
-        self._described: dict[int, Object] = {}  # what views know of the objects
+        # What views know of the objects, by number; None where some of them may know another one.
+        self._described: dict[int, Object | None] = {}
         self._by_edits: set[str] = set()  # views that take what has changed alone
         self._queue: dict[int, dict[str, Any]] = {}  # what views know of the items
         self._project_known: Project | None = None
@@ -652,6 +653,15 @@ class Session:
         changed = [one for one in objects if known.get(one.number) is not one]
         there = {one.number for one in objects}
         return "edit", changed, [number for number in known if number not in there]
+
+    def note_described(self, view: str | None) -> bool:
+        """Note that a view, or each for None, knows the objects; return whether all views do."""
+        known_to_all = view is None or self._views == {view}
+        if known_to_all:
+            self._described = {}
+        for one in self.document.objects:
+            self._described.setdefault(one.number, one if known_to_all else None)
+        return known_to_all
 
     def sees_edits(self, view: str | None) -> bool:
         """Tell whether a view, or each of them, takes what has changed alone."""

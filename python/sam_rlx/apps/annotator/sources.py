@@ -34,6 +34,7 @@ from sam_rlx.apps.annotator.values import Item
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 _SMALL = 1 << 20  # pixels up to which an image is sent without loss
+_MOST_NAMED = 3  # images in a sentence
 HELD_ASIDE = "its objects are held aside"
 
 
@@ -122,8 +123,14 @@ class ImageSource:
         project.add_items(found.items)
         aside = [one for one in found.changed if project.document(one.key).objects]
         self.changed = [(one.key, self._paths.index(one.path)) for one in aside]
-        said = [f"{new} is {old}, which was renamed" for old, new in found.renamed]
-        return said + [f"{one.path} has other content than before: {HELD_ASIDE}" for one in aside]
+        said = [f"{one.path} has other content than before: {HELD_ASIDE}" for one in aside]
+        lost = [one.path for one in found.missing if project.document(one.key).objects]
+        if lost:
+            names = f"{', '.join(lost[:_MOST_NAMED])}{' and others' * (len(lost) > _MOST_NAMED)}"
+            said.append(f"not found any more: {names}; their objects stay in the project")
+        if len(found.renamed) > _MOST_NAMED:
+            return [*said, f"{len(found.renamed)} images were renamed, and have kept their objects"]
+        return said + [f"{new} is {old}, which was renamed" for old, new in found.renamed]
 
     def key(self, index: int, project: OpenProject) -> str:
         """Return the key of an image, which becomes an item of a project."""

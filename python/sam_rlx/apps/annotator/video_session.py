@@ -937,8 +937,10 @@ class VideoSession(ExportGestures):
             self.send(head, [], view)
             self.send_project(view, whole=True)
             self.send(self._state(None, whole=True), [], view)
+            self.note_described(view)
             self.send(self._lanes_head(), [], view)
             self.send(self._progress_head(None), [], view)
+            self._send_checks(view, None)
 
     def on_hover(self, head: Mapping[str, Any], view: str, answer: Answer) -> None:
         """Send a view the mask that a click on this frame would begin or change."""
@@ -995,7 +997,7 @@ class VideoSession(ExportGestures):
         with self._lock:
             self.revision += 1
             self.send(self._state(answer, whole=not self.sees_edits(None)), [], None)
-            self._described = {one.number: one for one in self.tracks}
+            self.note_described(None)
             self.send_project(None)
         self.publish()
 

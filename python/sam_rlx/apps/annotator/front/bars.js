@@ -23,7 +23,7 @@ export class Top {
       make("span.where", {}, this.index, this.count, this.file),
       front.button("button.icon", "next", { icon: "right" }), this.done);
     this.words = make("input.words", {
-      type: "text", placeholder: WORDS.words, maxLength: 500, ariaLabel: WORDS.wordsLabel,
+      type: "text", placeholder: WORDS.words, maxLength: 500, ariaLabel: WORDS.wordsLabel, title: WORDS.wordsHow,
       onkeydown: ({ key, shiftKey }) => { if (key === "Enter") { if (shiftKey) front.findAll(); else front.find(); } },
     });
     this.options = make("button.icon", {
@@ -253,8 +253,8 @@ export class Badge {
     if (link === "ended") return as(WORDS.ended(state.reason), true);
     if (link === "down") return as(state.page ? WORDS.reconnecting : WORDS.connecting, !!state.page);
     if (state.unheard) return as(WORDS.deaf, true);
-    if (state.error) return as(state.error, true, [], true);
     const takeOver = readOnly ? [{ title: WORDS.takeOver, act: () => front.send("take_over") }] : [];
+    if (state.error) return as(state.error, true, takeOver, true);
     if (note) return as(note.text, false, [...note.actions, ...takeOver], true);
     if (unsaved) return as(WORDS.unsaved(unsaved), true);
     if (readOnly) return as(WORDS.readOnly(readOnly), true, takeOver);

@@ -127,7 +127,7 @@ const cancelling = ({ element }) => make("button.plain", { type: "button", textC
 export class ExportDialog extends Dialog {
   ask() {
     const { state } = this.front;
-    const { project: { items }, objects, image } = state;
+    const { project: { items }, objects, image, about } = state;
     const forms = (state.about?.forms || []).map(({ name, title, loses }) => {
       const [head, what = ""] = title.split(": ");
       return [name, head[0].toUpperCase() + head.slice(1),
@@ -150,7 +150,7 @@ export class ExportDialog extends Dialog {
     option("tolerance", WORDS.outlines, WORDS.tolerances),
     option("split", WORDS.validation, WORDS.splits)];
     this.open(make("form.export", { method: "dialog", onsubmit: () => this.write() },
-      this.head(WORDS.export, image.name), make("div.forms", {}, ...choices), ...this.options,
+      this.head(WORDS.export, items.length > 1 ? about?.name : image.name), make("div.forms", {}, ...choices), ...this.options,
       make("p.soft", { textContent: objects.length || count((item) => item.objects) ? "" : WORDS.nothingToExport }),
       make("footer", {}, cancelling(this), make("button.main", { textContent: WORDS.download }))));
     this.draw();

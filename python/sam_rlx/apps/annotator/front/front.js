@@ -18,6 +18,7 @@ import { WORDS } from "./words.js";
 const RATE = 12; // frames per second of "play"
 const PAN = 40; // CSS pixels of an arrow
 const SCHEME = "sam_rlx colours";
+const SEEN = "sam_rlx zoom";
 const QUIET = new Set(["hover", "ready", "frame", "thumbnail", "tiles", "image"]); // what leaves a sentence standing
 
 export class Front {
@@ -74,6 +75,7 @@ export class Front {
       event.preventDefault();
       this.focus();
     });
+    if (this.host) this.listen(window, "pagehide", () => this.remember());
     const observer = new ResizeObserver(() => this.stage.measure());
     observer.observe(this.stage.element);
     this.ends.push(() => observer.disconnect());
@@ -91,6 +93,26 @@ export class Front {
     for (const end of this.ends) end();
     this.play(false);
     this.over = true;
+  }
+
+  // The zoom of a page outlives a reload in its tab: the scale, and what is in the middle.
+  remember() {
+    const { image, zoom } = this.state;
+    if (!image || zoom.fitted) return;
+    const { u, v } = this.stage.center;
+    const { x, y } = this.stage.at(u, v);
+    sessionStorage.setItem(SEEN, JSON.stringify([image.key, zoom.scale, x, y]));
+  }
+
+  recall() {
+    const [key, scale, x, y] = JSON.parse(sessionStorage.getItem(SEEN) || "[]");
+    if (key !== this.state.image.key) return;
+    sessionStorage.removeItem(SEEN);
+    this.flush();
+    this.stage.measure();
+    const { u, v } = this.stage.center;
+    this.zoom(scale / this.state.zoom.scale, { u, v });
+    this.shift(u - x * scale, v - y * scale);
   }
 
   // ---- event, state, drawing
@@ -199,6 +221,7 @@ export class Front {
   }
 
   async on_image(head, [file]) {
+    if (this.host) this.recall();
     if (head.kind === "video") {
       this.goto(this.host?.frame ?? this.state.frame, true);
     } else {

@@ -152,6 +152,7 @@ const withObjects = (state, objects, { head, buffers }) => ({
   objects, current: head.object, n: head.n, canUndo: head.can_undo, canRedo: head.can_redo,
   undo: head.undo, redo: head.redo, readOnly: head.read_only, unsaved: head.unsaved,
   answers: head.answers || [], classNumber: head.class ?? 1, othersStay: head.others_stay ?? true,
+  hover: head.object === state.current ? state.hover : null, // it was of the object before
   masks: withMasks(state.masks, objects, head, buffers),
 });
 
@@ -265,7 +266,9 @@ const REDUCERS = {
     ({ frame: clamp(frame, 0, (state.image?.frames ?? 1) - 1), hover: null, aimed: null }),
   sized(state, { stage }) {
     const next = { ...state, stage };
-    return { stage, zoom: state.zoom.fitted ? fitted(next) : state.zoom };
+    if (state.zoom.fitted) return { stage, zoom: fitted(next) };
+    const { zoom, stage: { width, height } } = state; // what is in the middle stays there
+    return { stage, zoom: { ...zoom, left: zoom.left + (stage.width - width) / 2, top: zoom.top + (stage.height - height) / 2 } };
   },
   fit: (state) => ({ zoom: fitted(state) }),
   zoomed: (state, { factor, at }) => ({ zoom: zoomed(state, factor, at) }),

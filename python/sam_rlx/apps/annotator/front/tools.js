@@ -118,7 +118,7 @@ export class Tools {
     this.point = this.promptAt(at);
     this.front.choose({ pointer: at, aimed: null, pointed: pointed?.id ?? null });
     if (pointed || this.point || state.layer || state.tool !== "click" || state.moving || !isInside(state, at) ||
-      state.example !== null || state.playing || state.running) return this.forget();
+      state.example !== null || state.playing) return this.forget();
     this.hoverAt = { x: at.x, y: at.y, label: event.shiftKey ? 0 : 1 };
     this.ask();
   }
@@ -257,7 +257,7 @@ export class Tools {
     if (!isInside(state, to)) return;
     front.choose({ aimed: to });
     this.hoverAt = { ...to, label: 1 };
-    if (!isClip(state) || !state.running) this.ask();
+    this.ask();
   }
 
   clickAimed(label) {
