@@ -82,8 +82,8 @@ def measure(path: str, precision: str, threads: int, rounds: int) -> Cost:
     """Measure a model in this process."""
     model = sam_rlx.load_model(path, precision=precision)
     predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
-    picture = sample_image(*SIZE)
-    image = cpu_seconds(lambda: predictor.set_image(picture), rounds)
+    pixels = sample_image(*SIZE)
+    image = cpu_seconds(lambda: predictor.set_image(pixels), rounds)
     point = {"point_coords": [[300, 200]], "point_labels": [1]}
     click = cpu_seconds(lambda: predictor.predict(**point), CLICKS)
     memory = resident.peak()
@@ -252,9 +252,9 @@ def plot(rows: dict[str, Row]) -> str:
             f'<path d="M{x(10.0**power):.1f} 34V{bottom}" stroke="{LINE}"/>'
             + text(x(10.0**power), bottom + 16, f"{10.0**power:g} s", "middle")
         )
-    for place, (kind, colors) in enumerate(COLORS.items()):
+    for number, (kind, colors) in enumerate(COLORS.items()):
         for shade, precision in enumerate(PRECISIONS):
-            at = LEFT + 130 * (2 * place + shade)
+            at = LEFT + 130 * (2 * number + shade)
             shapes.append(
                 f'<rect x="{at}" y="12" width="12" height="12" fill="{colors[shade]}"/>'
                 + text(at + 17, 22, f"{kind}, {precision}")
@@ -262,11 +262,11 @@ def plot(rows: dict[str, Row]) -> str:
     for index, (name, row) in enumerate(rows.items()):
         top = 40 + ROW * index
         shapes.append(text(LEFT - 8, top + 20, name, "end", 13))
-        for place, (kind, colors) in enumerate(COLORS.items()):
+        for number, (kind, colors) in enumerate(COLORS.items()):
             for shade, precision in enumerate(PRECISIONS):
                 value = getattr(row.costs[precision], kind)
                 if value is not None:
-                    shapes.append(bar(top + (BAR + 1) * (2 * place + shade), value, colors[shade]))
+                    shapes.append(bar(top + (BAR + 1) * (2 * number + shade), value, colors[shade]))
     inside = "\n".join(shapes)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 680 {bottom + 24}" '
