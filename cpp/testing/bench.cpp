@@ -152,7 +152,8 @@ Times time_weighted_conv(std::int64_t side, std::int64_t channels, int repetitio
                          int num_threads) {
   TestContext test(isa, num_threads);
   const std::int64_t count = channels / 2;
-  const Tensor map = random_tensor({side, side, channels}), beside = random_tensor({side, side, count});
+  const Tensor map = random_tensor({side, side, channels});
+  const Tensor beside = random_tensor({side, side, count});
   const Tensor weight = random_tensor({count, channels, 3, 3}), bias = random_tensor({count});
   const Tensor weights = random_tensor({count});
   Tensor out({side, side});

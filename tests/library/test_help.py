@@ -101,7 +101,7 @@ def test_signatures_read_as_they_are_written() -> None:
     assert "output_mode: Literal['binary_mask'," in pydoc.render_doc(sam_rlx.MaskGenerator)
     names = list(inspect.signature(sam_rlx.MaskGenerator).parameters)
     assert names[:2] == ["model", "points_per_side"]
-    assert len(names) == 19
+    assert len(names) == 20
 
 
 def test_signatures_resolve() -> None:

@@ -54,7 +54,7 @@ def from_pretrained(name: str, folder: Path) -> Any:
     """Load a folder by a class of transformers; nothing may be missing, unexpected or misshaped."""
     model, found = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
     assert not any(found[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    return model.eval()
+    return hf.mended(model)
 
 
 def same_weights(found: Any, expected: Any) -> None:

@@ -60,6 +60,11 @@ def fill(model: Any, seed: int = 0) -> Any:
     # Batch norms count their steps, in whole numbers.
     rest = {n: value for n, value in model.state_dict().items() if n not in drawn}
     model.load_state_dict({**rest, **{n: torch.from_numpy(value) for n, value in drawn.items()}})
+    return mended(model)
+
+
+def mended(model: Any) -> Any:
+    """Let `SamHQModel` decode the right map, and give a model back ready to run."""
     if type(model).__name__ == "SamHQModel":
         decode_what_the_transformer_gives(model.mask_decoder)
     return model.eval()

@@ -86,8 +86,8 @@ struct MaskDecoder {
 
  private:
   std::int64_t num_output_tokens() const { return 1 + config.num_mask_tokens() + (hq ? 1 : 0); }
-  // Vectors (count, C / 8) of the masks first, first + 1, ... -> their logits; `upscaled` (4g, 4g,
-  // C / 8) or none gets what they are made of.
+  // Logits of the masks first, first + 1, ... -> (count, 4g, 4g). `upscaled` (4g, 4g, C / 8), or
+  // none, gets the map that they are made of.
   void upscale(Context& ctx, const Decoded& decoded, std::int64_t first, View masks,
                View upscaled) const;
 };

@@ -56,7 +56,7 @@ class ImagePredictor {
   std::optional<Size> orig_hw() const { return orig_hw_.get(); }
   std::optional<Size> input_hw() const;
 
-  // Masks of a prompt set: one, or several where there are several.
+  // Masks of a prompt set: one, or several; SAM-HQ has one.
   std::int64_t num_masks(bool multimask_output) const {
     return multimask_output ? model_->info().num_multimask_outputs : 1;
   }

@@ -255,6 +255,20 @@ RELEASED = {
 }
 
 
+def both_of_upstream(sam_hq, network, image):
+    """Without and with `hq_token_only`; the image is encoded once."""
+    predictor = sam_hq.SamPredictor(network)
+    predictor.set_image(image)
+    prompts = {name: np.asarray(value) for name, value in POINTS.items()}
+    return [
+        (
+            predictor.features.numpy(),
+            *predictor.predict(**prompts, hq_token_only=alone, return_logits=True),
+        )
+        for alone in (False, True)
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", RELEASED)
 def test_released_size(parity, sam_hq, tmp_path, images, variant):
@@ -274,11 +288,9 @@ def test_released_size(parity, sam_hq, tmp_path, images, variant):
     upstream.load_state_dict(network, weights)
     network.eval()  # makes the terms for pairs of positions of what was loaded
     del weights
-    single = [
-        run_upstream(sam_hq, network, image, POINTS, hq_token_only=alone) for alone in (False, True)
-    ]
+    single = both_of_upstream(sam_hq, network, image)
     network.double()
     with upstream.float64():
-        for i, alone in enumerate((False, True)):
-            exact = run_upstream(sam_hq, network, image, POINTS, hq_token_only=alone)
-            compare(parity, ours[i], exact, single[i])
+        exact = both_of_upstream(sam_hq, network, image)
+    for mine, wide, narrow in zip(ours, exact, single, strict=True):
+        compare(parity, mine, wide, narrow)

@@ -68,7 +68,8 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError("--tile: expected --text alone, found examples, which lie in one tile")
     if args.mask or args.multimask or args.hq_token_only:
         raise UsageError(
-            "expected no --mask, --multimask and --hq-token-only beside --text and --box-label"
+            "expected no --mask and --multimask, and no --hq-token-only, beside --text and "
+            "--box-label"
         )
     if args.box_label and len(args.box_label) != len(args.box):
         raise UsageError(
