@@ -2,6 +2,7 @@
 
 import tempfile
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ class Shelf:
         with self._lock:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="sam_rlx-")  # noqa: SIM115  # it stays open
+                weakref.finalize(self, self._file.close)
             self._file.seek(self._end)
             self._file.write(data)
             self._file.flush()
