@@ -24,9 +24,9 @@ class Shelf:
             self._file.seek(self._end)
             self._file.write(data)
             self._file.flush()
-            place = Shelved(self, self._end, len(data))
+            shelved = Shelved(self, self._end, len(data))
             self._end += len(data)
-        return place
+        return shelved
 
     def read(self, start: int, count: int) -> bytes:
         """Return bytes that were put here."""
