@@ -380,6 +380,40 @@ def test_a_clip_with_masks_is_a_film(video: VideoWidget, tmp_path: Path) -> None
         assert len(list(file.decode(video=0))) == FRAMES
 
 
+def test_a_clip_with_opacity_loses_nothing(video: VideoWidget, tmp_path: Path) -> None:
+    av = pytest.importorskip("av", reason="writes and reads films")
+    wanted = by_frame(video)
+    video.export(tmp_path / "film", "alpha_clip")
+    with av.open(str(tmp_path / "film" / "alpha.mov")) as file:
+        frames = [frame.to_ndarray() for frame in file.decode(video=0)]
+    assert len(frames) == FRAMES
+    for at, frame in enumerate(frames):
+        assert frame.shape == (*HW, 4)
+        assert (frame[..., 1:] == video._session.read(at)).all()
+        opaque = frame[..., 0] == 255
+        assert (opaque | (frame[..., 0] == 0)).all()
+        assert opaque.any() == (at in wanted)
+        if len(wanted.get(at, ())) == 1:
+            assert opaque.tobytes() in wanted[at]
+
+
+def test_cvat_is_read_by_datumaro(widget: SegmentWidget, folder: Path, tmp_path: Path) -> None:
+    datumaro = pytest.importorskip("datumaro", reason="reads the XML of CVAT")
+    out = tmp_path / "out"
+    widget.export(out, "cvat")
+    folder.rename(out / "images")
+    found: dict[str, set[tuple[str, bytes]]] = {}
+    dataset = datumaro.Dataset.import_from(str(out), "cvat")
+    names = [one.name for one in dataset.categories()[datumaro.AnnotationType.label].items]
+    assert names == ["object", 'größte <cell> & "co"', "nucleus", "empty"]
+    for item in dataset:
+        found[f"{item.id}.png"] = {
+            (names[one.label], np.asarray(one.image, np.bool_).tobytes())
+            for one in item.annotations
+        }
+    assert found == by_image(widget)
+
+
 def test_an_export_is_whole_or_not_there(
     widget: SegmentWidget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,12 +75,13 @@ def test_import_dialog(view: View, tmp_path: Path) -> None:
     view.page.get_by_text("Import from another program").click()
     field = view.page.locator("input.srx-importfile")
     field.set_input_files(str(tmp_path / "bad.zip"))
-    view.page.get_by_text("expected a whole ZIP").wait_for(timeout=60_000)
+    dialog = view.page.locator("dialog[open]")
+    dialog.get_by_text("expected a whole ZIP").wait_for(timeout=60_000)
     assert view.page.locator("dialog .srx-main").is_disabled()
     field.set_input_files(str(tmp_path / "out.zip"))
-    view.page.get_by_text("2 objects to add").wait_for(timeout=60_000)
-    said = view.page.locator("dialog").inner_text()
-    assert "2 images by its path" in said
+    dialog.get_by_text("2 objects to add").wait_for(timeout=60_000)
+    said = dialog.inner_text()
+    assert "2 images by path" in said
     assert "cell 2 (new class)" in said
     assert view.idle()["objects"] == []
     view.page.locator("dialog .srx-main").click()

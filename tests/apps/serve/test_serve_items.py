@@ -58,7 +58,7 @@ def test_what_is_left_out_stays_in_the_queue(client: TestClient) -> None:
         assert (1, "b.png", "left out") in states(head)
 
 
-def test_a_mended_image_takes_the_place_of_the_broken_one(client: TestClient) -> None:
+def test_a_mended_image_stands_for_the_broken_one(client: TestClient) -> None:
     good = grays(2)
     with client, client.websocket_connect(SESSION) as socket:
         tab = Tab(socket)

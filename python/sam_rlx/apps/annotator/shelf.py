@@ -2,6 +2,7 @@
 
 import tempfile
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +20,13 @@ class Shelf:
         with self._lock:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="sam_rlx-")  # noqa: SIM115  # it stays open
+                weakref.finalize(self, self._file.close)
             self._file.seek(self._end)
             self._file.write(data)
             self._file.flush()
-            place = Shelved(self, self._end, len(data))
+            shelved = Shelved(self, self._end, len(data))
             self._end += len(data)
-        return place
+        return shelved
 
     def read(self, start: int, count: int) -> bytes:
         """Return bytes that were put here."""

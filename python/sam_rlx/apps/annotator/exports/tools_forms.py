@@ -312,4 +312,5 @@ def _middles(ring: NDArray[np.int32]) -> NDArray[np.float64]:
     """Return a ring along sides of pixels as one through the pixels that lie at it, within it."""
     after = np.sign(np.roll(ring, -1, axis=0) - ring)
     inward = np.stack([-after[:, 1], after[:, 0]], axis=1) * np.sign(_signed_area(ring))
-    return ring + (inward + np.roll(inward, 1, axis=0)) / 2 - 0.5
+    middles: NDArray[np.float64] = ring + (inward + np.roll(inward, 1, axis=0)) / 2 - 0.5
+    return middles

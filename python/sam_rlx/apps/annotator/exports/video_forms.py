@@ -13,6 +13,8 @@ from sam_rlx.apps.annotator.exports.images_form import overlay_of
 from sam_rlx.apps.annotator.exports.work import Options, Work, put_png
 from sam_rlx.errors import UnsupportedError
 
+_ANIMATION = "qtrle"
+
 
 def write_overlay_clip(folder: Path, work: Work, options: Options) -> None:
     """Write ``overlay.mp4``: each frame with its masks."""
@@ -33,19 +35,23 @@ def write_alpha_frames(folder: Path, work: Work, options: Options) -> None:
 
 
 def write_alpha_clip(folder: Path, work: Work, options: Options) -> None:
-    """Write ``alpha.mov``, ProRes 4444: each frame with its opacity, which loses nothing."""
+    """Write ``alpha.mov``, QuickTime Animation: each frame with its opacity, without loss.
+
+    Its pixels are those of the frames: FFmpeg's conversion to the YUVA of ProRes writes some wrong.
+    """
     clip = work.clip
     assert clip is not None
     av = optional("clip", "av", "av")
-    if "prores_ks" not in av.codecs_available:
-        raise UnsupportedError("clip: expected an encoder of ProRes, found none")
+    if _ANIMATION not in av.codecs_available:
+        raise UnsupportedError(f"clip: expected an encoder of {_ANIMATION}, found none")
     rate = Fraction(clip.rate).limit_denominator(1001)
     with av.open(str(folder / "alpha.mov"), "w", format="mov") as container:
-        stream = container.add_stream("prores_ks", rate=rate, options={"profile": "4444"})
+        stream = container.add_stream(_ANIMATION, rate=rate)
         stream.height, stream.width = clip.hw
-        stream.pix_fmt = "yuva444p10le"
+        stream.pix_fmt = "argb"
         for pixels in _with_opacity(work):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgba")))
+            argb = np.ascontiguousarray(pixels[..., [3, 0, 1, 2]])
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(argb, format="argb")))
         container.mux(stream.encode(None))
 
 

@@ -186,7 +186,7 @@ export class ImportDialog extends Dialog {
   ask() {
     this.field = make("input.importfile", { type: "file", accept: ".zip,.json,.xml,.txt,.png",
       ariaLabel: WORDS.bringFile, onchange: () => this.look() });
-    this.said = make("div.import", { role: "status" });
+    this.said = make("div.brought", { role: "status" });
     this.add = make("button.main", { textContent: WORDS.bringAdd, disabled: true });
     this.open(make("form.export", { method: "dialog", onsubmit: (event) => {
       event.preventDefault();

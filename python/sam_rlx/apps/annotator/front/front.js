@@ -209,7 +209,8 @@ export class Front {
     const { type } = head;
     if (type === "error" && asked?.type === "thumbnail") // an image that cannot be read
       return this.on_thumbnail(asked.fields, []);
-    if (type === "error" && asked?.type === "import_as") this.importing.fail(head.text);
+    if (type === "error" && asked?.type === "import_as" && this.importing.element.open)
+      return this.importing.fail(head.text);
     if (type === "error" && asked?.type === "tiles") this.noFine = true; // no more of them
     this.dispatch({ type: "heard", good: type !== "error" && asked && !QUIET.has(type) });
     if (type === "hover" && head.answer.seq !== this.tools.hoverSeq) return;
@@ -267,7 +268,7 @@ export class Front {
 
   on_import(head) {
     const { title = head.form } = this.state.about.forms.find(({ name }) => name === head.form) || {};
-    this.importing.tell(head, title);
+    this.importing.tell(head, title.split(": ")[0]);
     if (head.added) this.say(WORDS.brought(head.objects));
   }
 

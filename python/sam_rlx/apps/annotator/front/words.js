@@ -135,10 +135,10 @@ export const WORDS = {
   bringReads: "Reading it",
   bringAdd: "Add them",
   bringFound: (form, count) => `${form}. ${counted(count, "object")} to add.`,
-  bringMatched: ({ key = 0, path = 0, name = 0, frame = 0 }) => [[key, "image", " by its content"],
-    [path, "image", " by its path"], [name, "image", " by its name"], [frame, "frame", ""]]
+  bringMatched: ({ key = 0, path = 0, name = 0, frame = 0 }) => [[key, "image", " by content"],
+    [path, "image", " by path"], [name, "image", " by name"], [frame, "frame", ""]]
     .filter(([count]) => count).map(([count, noun, how]) => `${counted(count, noun)}${how}`).join(", "),
-  bringClasses: (classes) => classes.map((one) => `${one.name} ${one.objects}${one.new ? " (new class)" : ""}`).join(", "),
+  bringClasses: (classes) => "Classes: " + classes.map((one) => `${one.name} ${one.objects}${one.new ? " (new class)" : ""}`).join(", "),
   bringAbsent: (names, count) => (count ? `Left over, not here: ${names.slice(0, 5).join(", ")}${count > 5 ? ` and ${count - 5} more` : ""}` : ""),
   brought: (count) => `${counted(count, "object")} added. Undo takes them back.`,
   fresh: "New project",
