@@ -93,7 +93,7 @@ COINS = (
     *((44, 197), (101, 195), (154, 197), (212, 193), (273, 194), (345, 188)),
     *((46, 262), (114, 265), (172, 263), (247, 264), (301, 264), (358, 268)),
 )
-MOST_OF_A_COIN = 4500  # pixels
+MAX_COIN = 4500  # pixels
 # On the first frame of the clip: the hawk, and the tree behind it.
 CLIP = MEDIA / "hawk.mp4"
 CLIP_POSITIONS = ((220, 150), (415, 90))
@@ -259,7 +259,7 @@ def job_c(chrome: Any, folder: Path, shots: Path) -> int:
     begun = len(objects())
     for number, mask in objects().items():  # what is no coin
         held = [at for at in COINS if mask[at[1], at[0]]]
-        if len(held) == 1 and mask.sum() < MOST_OF_A_COIN:
+        if len(held) == 1 and mask.sum() < MAX_COIN:
             continue
         if number in objects():
             rows, columns = np.nonzero(mask)
