@@ -560,6 +560,7 @@ class VideoSession(ExportGestures):
                     and one.number in held
                     and not way.is_beyond(at, held[one.number])
                     and _may_track(one, at, found[one.number].packed)
+                    and not (way.is_begin(at) and _vanishes(one, at, found[one.number].packed))
                 )
             )
 
@@ -898,6 +899,10 @@ class _Way:
         """Return how many frames lie between the begin and a frame; below 0 behind the begin."""
         return frame - self.begin if self.end >= self.begin else self.begin - frame
 
+    def is_begin(self, frame: int) -> bool:
+        """Tell whether a frame is the one that a person sees and tracks from."""
+        return frame == self.begin and not self.whole
+
     def is_beyond(self, frame: int, held: int | None) -> bool:
         """Tell whether a frame comes after another one on the way."""
         return held is not None and self.steps_to(frame) > self.steps_to(held)
@@ -912,6 +917,14 @@ def _may_track(one: Object, frame: int, found: PackedMask) -> bool:
         return False
     known = one.masks.get(frame)
     return known is None or (known.how not in _HELD and known.packed != found)
+
+
+def _vanishes(one: Object, frame: int, found: PackedMask) -> bool:
+    """Tell whether an object would lose its mask on a frame.
+
+    The tracker gives objects without a prompt an empty mask where another one has a prompt.
+    """
+    return not found.bits and frame in one.masks and bool(one.masks[frame].packed.bits)
 
 
 def _is_gone(one: Object, frame: int) -> bool:
