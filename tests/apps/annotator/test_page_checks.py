@@ -151,6 +151,7 @@ WORK: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
     ("g", lambda now: now["layer"]),
     ("k", lambda now: now["layer"]),
     ("Control+Enter", lambda now: now["index"]),
+    ("2", lambda now: now["nextClass"]),
     ("r", lambda now: now["nextClass"]),
 ]
 # On a clip with an object that was tracked.
@@ -166,6 +167,7 @@ ELSEWHERE = {"F2", "/", "M", "F", "N"}
 SPOKEN = {"Control+": "Ctrl+", "Arrow": "", "Digit": "", "Escape": "Esc"}
 
 
+@pytest.mark.slow
 def test_keys_everywhere_is_of_each_row(view: View, files: list[Path], tmp_path: Path) -> None:
     """Each key of the page of keys does something."""
     view.open(*files)
