@@ -205,7 +205,7 @@ def marks(view: View, count: int) -> list[list[float]]:
     return [[x * width, y * height] for x, y in (MARKS[at % len(MARKS)] for at in range(count))]
 
 
-def places(view: View, count: int) -> list[list[float]]:
+def positions(view: View, count: int) -> list[list[float]]:
     """Return random positions of the shown image."""
     now = view.idle()
     width, height = view.page.evaluate(f"[{FRONT}.state.image.width, {FRONT}.state.image.height]")
@@ -228,7 +228,7 @@ def hover(chrome: Any, args: argparse.Namespace, table: Table, folder: Path) -> 
 
 def zoom(chrome: Any, args: argparse.Namespace, table: Table, folder: Path) -> None:
     with shown(chrome, photograph(folder, tuple(args.size))) as (view, _):
-        found = [view.page.evaluate(ZOOM, at) for at in places(view, args.count)]
+        found = [view.page.evaluate(ZOOM, at) for at in positions(view, args.count)]
     times = [one for one in found if one is not None]
     table.times(f"zoom, {args.size[0]} x {args.size[1]} pixels", times, "zoom")
 

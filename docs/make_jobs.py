@@ -32,7 +32,7 @@ SKIMAGE = Path(skimage.__file__).parent / "data"
 ASSETS = Path(sam_rlx.__file__).parent / "assets"
 MEDIA = ROOT / "docs" / "media"
 
-# By photograph: class and place of each object, and places that are none of the last one.
+# By photograph: class and position of each object, and positions outside of the last one.
 COIN, VEHICLE, OBJECT = "2", "3", "1"
 PHOTOS: dict[str, tuple[Path, list[tuple[str, int, int]], list[tuple[int, int]]]] = {
     "01 coins.png": (
@@ -93,10 +93,10 @@ COINS = (
     *((44, 197), (101, 195), (154, 197), (212, 193), (273, 194), (345, 188)),
     *((46, 262), (114, 265), (172, 263), (247, 264), (301, 264), (358, 268)),
 )
-MOST_OF_A_COIN = 4500  # pixels
+MAX_COIN = 4500  # pixels
 # On the first frame of the clip: the hawk, and the tree behind it.
 CLIP = MEDIA / "hawk.mp4"
-CLIP_PLACES = ((220, 150), (415, 90))
+CLIP_POSITIONS = ((220, 150), (415, 90))
 
 
 class Person:
@@ -176,8 +176,8 @@ def job_a(chrome: Any, folder: Path, shots: Path) -> int:
         person.press("Enter")
     person.shot("classes")
     last, objects = VEHICLE, 0
-    for index, (_, places, corrections) in enumerate(PHOTOS.values()):
-        for number, (kind, x, y) in enumerate(places):
+    for index, (_, positions, corrections) in enumerate(PHOTOS.values()):
+        for number, (kind, x, y) in enumerate(positions):
             if kind != last:
                 person.press(kind)
                 last = kind
@@ -185,7 +185,7 @@ def job_a(chrome: Any, folder: Path, shots: Path) -> int:
             objects += 1
             if number == 0:
                 person.shot(f"image {index + 1} first")
-            if number == len(places) - 1:
+            if number == len(positions) - 1:
                 for at in corrections:
                     person.click(*at, button="right")
             person.press("Enter")
@@ -216,13 +216,13 @@ def job_a(chrome: Any, folder: Path, shots: Path) -> int:
 
 
 def job_b(chrome: Any, folder: Path, shots: Path) -> int:
-    """Two objects through a clip, places that are wrong, out."""
+    """Two objects through a clip, corrections where it is wrong, out."""
     clip = Path(shutil.copy(CLIP, folder))
     server = Server(str(clip), "--model", "sam2-nano")
     person = Person(chrome, server.project(clip), shots, "b")
-    person.click(*CLIP_PLACES[0])
+    person.click(*CLIP_POSITIONS[0])
     person.press("Enter")
-    person.click(*CLIP_PLACES[1])
+    person.click(*CLIP_POSITIONS[1])
     person.shot("two objects")
     person.press("t")
     person.shot("tracked")
@@ -230,7 +230,7 @@ def job_b(chrome: Any, folder: Path, shots: Path) -> int:
         listed = person.view.page.locator(".srx-warn.srx-row").count()
         person.press("n" if listed else "Shift+.")  # without a list by eye, 10 frames on
         person.shot(f"to check {number + 1}, {listed} listed")
-        person.click(*CLIP_PLACES[0 if person.rest()["current"] == 1 else 1])
+        person.click(*CLIP_POSITIONS[0 if person.rest()["current"] == 1 else 1])
         person.press("t")
         person.shot(f"corrected {number + 1}")
     file = person.file("")
@@ -259,7 +259,7 @@ def job_c(chrome: Any, folder: Path, shots: Path) -> int:
     begun = len(objects())
     for number, mask in objects().items():  # what is no coin
         held = [at for at in COINS if mask[at[1], at[0]]]
-        if len(held) == 1 and mask.sum() < MOST_OF_A_COIN:
+        if len(held) == 1 and mask.sum() < MAX_COIN:
             continue
         if number in objects():
             rows, columns = np.nonzero(mask)
@@ -312,9 +312,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, browser() as chrome:
         os.environ["XDG_STATE_HOME"] = str(Path(folder, "state"))
         for name in sys.argv[2:] or JOBS:
-            place = Path(folder, name)
-            place.mkdir()
-            print(f"{name}: {JOBS[name](chrome, place, shots)} gestures", flush=True)
+            own = Path(folder, name)
+            own.mkdir()
+            print(f"{name}: {JOBS[name](chrome, own, shots)} gestures", flush=True)
 
 
 if __name__ == "__main__":

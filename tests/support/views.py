@@ -234,7 +234,7 @@ class NotebookView(View):
             self.notebook.command("application:toggle-left-area")
 
     def open(self, *files: Path) -> dict[str, Any]:
-        """Show a widget on these files, in the place of the one before."""
+        """Show a widget on these files, instead of the one before."""
         (self.work / "open.json").write_text(json.dumps([self.model, *map(str, files)]))
         before = (self.peek() or {}).get("view")
         self.run_cell()

@@ -36,7 +36,7 @@ CHECKS = {
     "test_keyboard_touch_and_walls": "P S",
 }
 FOLDER = Path(__file__).parent
-PLACES = {
+FILES = {
     "P": ["test_page_*.py"],
     "L": ["test_notebook_checks.py", "test_page_checks.py", "test_page_repair.py"],
     "S": ["test_notebook_checks.py", "test_page_checks.py", "test_marimo.py"],
@@ -46,8 +46,8 @@ PLACES = {
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_check_is_found_by_its_name(name: str) -> None:
     assert len(CHECKS) == 25
-    for place in CHECKS[name].split():
-        files = [path for pattern in PLACES[place] for path in FOLDER.glob(pattern)]
+    for host in CHECKS[name].split():
+        files = [path for pattern in FILES[host] for path in FOLDER.glob(pattern)]
         assert any(re.search(rf"^def {name}", path.read_text(), re.MULTILINE) for path in files), (
-            place
+            host
         )

@@ -137,18 +137,21 @@ WORK: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
     ("Alt+h", lambda now: now["hidden"]),
     ("Alt+h", lambda now: now["hidden"]),
     ("Enter", lambda now: now["current"]),
-    ("g", lambda now: now["layer"]),
-    ("k", lambda now: now["layer"]),
     ("Shift+ArrowLeft", lambda now: now["aimed"]),
     ("Shift+ArrowRight", lambda now: now["aimed"]),
     ("Shift+ArrowUp", lambda now: now["aimed"]),
     ("Shift+ArrowDown", lambda now: now["aimed"]),
-    *((key, edits) for key in ("i", "u", "Delete", "Control+z", "Backspace")),
+    *((key, edits) for key in ("i", "u", "Delete", "Control+z")),
+    ("j", lambda now: now["current"]),
+    ("Backspace", edits),
     ("-", lambda now: now["scale"]),
     ("=", lambda now: now["scale"]),
     *((key, lambda now: now["left"]) for key in ("ArrowRight", "ArrowLeft")),
     *((key, lambda now: now["top"]) for key in ("ArrowDown", "ArrowUp")),
+    ("g", lambda now: now["layer"]),
+    ("k", lambda now: now["layer"]),
     ("Control+Enter", lambda now: now["index"]),
+    ("2", lambda now: now["nextClass"]),
     ("r", lambda now: now["nextClass"]),
 ]
 # On a clip with an object that was tracked.
@@ -164,6 +167,7 @@ ELSEWHERE = {"F2", "/", "M", "F", "N"}
 SPOKEN = {"Control+": "Ctrl+", "Arrow": "", "Digit": "", "Escape": "Esc"}
 
 
+@pytest.mark.slow
 def test_keys_everywhere_is_of_each_row(view: View, files: list[Path], tmp_path: Path) -> None:
     """Each key of the page of keys does something."""
     view.open(*files)

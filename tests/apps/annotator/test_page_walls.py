@@ -59,9 +59,9 @@ def test_keyboard_touch_and_walls_by_keys(chrome: Any, server: Server, folder: P
     keys.type("disc")
     after(view, lambda: keys.press("Enter"))
     assert view.idle()["nextClass"] == 2
-    for index, places in JOB:
-        for place in places:
-            aim(view, *place)
+    for index, positions in JOB:
+        for position in positions:
+            aim(view, *position)
             count = len(view.idle()["objects"])
             keys.press("i")
             view.idle(lambda now, count=count: len(now["objects"]) == count + 1)
@@ -130,13 +130,13 @@ def test_keyboard_touch_and_walls_by_touch(chrome: Any, server: Server, folder: 
     view.page.keyboard.type("disc")  # of the screen
     after(view, lambda: view.page.keyboard.press("Enter"))
     tap(".srx-panelkey")
-    for index, places in JOB:
+    for index, positions in JOB:
         if index == 1:
             tap(".srx-class")
             view.idle(lambda now: now["nextClass"] == 1)
-        for place in places:
+        for position in positions:
             count = len(view.idle()["objects"])
-            view.page.touchscreen.tap(*view.canvas.client(*place))
+            view.page.touchscreen.tap(*view.canvas.client(*position))
             view.idle(lambda now, count=count: len(now["objects"]) == count + 1)
             tap(".srx-context .srx-main")
             view.idle(lambda now: now["current"] is None)

@@ -7,13 +7,14 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx.apps.annotator.clip_export import read_clip
-from sam_rlx.apps.annotator.video_session import VideoSession
+from sam_rlx.apps.annotator.video_session import VideoSession, _Way
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.widget import VideoWidget
 from support.odd_json import ODD, changed
@@ -98,6 +99,21 @@ def test_undo_and_redo(widget: VideoWidget) -> None:
     assert (widget.masks(0)["object 1"] == first).all()
     widget.recolor(1, [1, 2, 3])
     assert widget.objects[0].color == (1, 2, 3)
+
+
+def test_where_one_is_corrected_the_others_keep_their_masks(widget: VideoWidget) -> None:
+    """The tracker may give those without a prompt nothing on the frame that tracking begins on."""
+    widget.click(0, *FIRST)
+    widget.commit()
+    widget.click(0, *SECOND)
+    widget.propagate()
+    session = widget._session
+    masks = dict.fromkeys((1, 2), np.zeros((96, 160), np.bool_))
+    for at in (3, 4):
+        frame: Any = SimpleNamespace(frame_index=at, masks=masks, scores={1: -2.0, 2: -2.0})
+        session._keep(frame, 0, "tracking", _Way(3, 5, 3, whole=False), {1: None, 2: None})
+    assert all(mask.any() for mask in widget.masks(3).values())
+    assert not any(mask.any() for mask in widget.masks(4).values())
 
 
 def test_stop_ends_within_one_frame(model: sam_rlx.Model, clip: np.ndarray) -> None:

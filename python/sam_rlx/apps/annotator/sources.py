@@ -34,7 +34,7 @@ from sam_rlx.apps.annotator.values import Item
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 
 _SMALL = 1 << 20  # pixels up to which an image is sent without loss
-_MOST_NAMED = 3  # images in a sentence
+_MAX_NAMED = 3  # images in a sentence
 HELD_ASIDE = "its objects are held aside"
 
 
@@ -126,9 +126,9 @@ class ImageSource:
         said = [f"{one.path} has other content than before: {HELD_ASIDE}" for one in aside]
         lost = [one.path for one in found.missing if project.document(one.key).objects]
         if lost:
-            names = f"{', '.join(lost[:_MOST_NAMED])}{' and others' * (len(lost) > _MOST_NAMED)}"
+            names = f"{', '.join(lost[:_MAX_NAMED])}{' and others' * (len(lost) > _MAX_NAMED)}"
             said.append(f"not found any more: {names}; their objects stay in the project")
-        if len(found.renamed) > _MOST_NAMED:
+        if len(found.renamed) > _MAX_NAMED:
             return [*said, f"{len(found.renamed)} images were renamed, and have kept their objects"]
         return said + [f"{new} is {old}, which was renamed" for old, new in found.renamed]
 

@@ -570,7 +570,9 @@ class VideoSession(ExportGestures):
                         for one in document.objects
                         if one.number in found and one.number in held
                     )
-                    if not way.is_beyond(at, held[one.number]) and _may_track(one, at, mask)
+                    if not way.is_beyond(at, held[one.number])
+                    and _may_track(one, at, mask)
+                    and not (way.is_begin(at) and _vanishes(one, at, mask))
                 )
             )
 
@@ -1052,6 +1054,10 @@ class _Way:
         """Return how many frames lie between the begin and a frame; below 0 behind the begin."""
         return frame - self.begin if self.end >= self.begin else self.begin - frame
 
+    def is_begin(self, frame: int) -> bool:
+        """Tell whether a frame is the one that a person sees and tracks from."""
+        return frame == self.begin and not self.whole
+
     def is_beyond(self, frame: int, held: int | None) -> bool:
         """Tell whether a frame comes after another one on the way."""
         return held is not None and self.steps_to(frame) > self.steps_to(held)
@@ -1068,6 +1074,15 @@ def _may_track(one: Object, frame: int, found: Mask) -> bool:
     if known is None or known.how in HELD:
         return known is None
     return known.packed != found.packed or (known.how == "tracked" and known.since != found.since)
+
+
+def _vanishes(one: Object, frame: int, found: Mask) -> bool:
+    """Tell whether an object would lose its mask on a frame.
+
+    The tracker gives objects without a prompt an empty mask where another one has a prompt.
+    """
+    known = one.masks.get(frame)
+    return found.packed.is_empty and known is not None and not known.packed.is_empty
 
 
 def _is_gone(one: Object, frame: int) -> bool:
