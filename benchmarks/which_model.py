@@ -100,12 +100,16 @@ def measure(path: str, precision: str, threads: int, rounds: int) -> Cost:
 
 def random_weights(variant: str) -> tiny.Weights | None:
     """Return random weights of a released size, or None for a variant that has none here."""
-    from support import tiny_edgetam, tiny_mobile_sam
+    from support import tiny_edgetam, tiny_mobile_sam, tiny_sam_hq
 
     if variant == "vit_t":
         return tiny_mobile_sam.weights(tiny_mobile_sam.VIT_T, tiny.VIT_B, SEED)
     if variant == "edgetam":
         return tiny_edgetam.weights(tiny_edgetam.EDGETAM, SEED, presence=8)
+    if variant == "hq_vit_tiny":
+        return tiny_sam_hq.weights(tiny.VIT_B, tiny_mobile_sam.VIT_T, SEED)
+    if variant.startswith("hq_"):
+        return tiny_sam_hq.weights(tiny.VARIANTS[variant.removeprefix("hq_")], seed=SEED)
     if variant in tiny.VARIANTS:
         return tiny.sam_weights(tiny.VARIANTS[variant], SEED)
     if variant in tiny_sam2.VARIANTS:

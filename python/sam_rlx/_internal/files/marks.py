@@ -9,7 +9,6 @@ import json
 import os
 import re
 import struct
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -87,6 +86,8 @@ def safetensors_format(path: Path) -> str | None:
 
 def mark_npz(file: BinaryIO, origin: str = "") -> None:
     """Add the mark to an NPZ archive that is open for reading and writing: its comment."""
+    import zipfile  # slow to load, seldom needed
+
     with zipfile.ZipFile(file, "a") as archive:
         archive.comment = f"{NAME} {origin}".strip().encode()
 
@@ -178,12 +179,19 @@ def _exif_of_webp(file: BinaryIO) -> bytes:
     return b""
 
 
-def _is_npz(path: Path) -> bool:
+def _npz_comment(path: Path) -> bytes:
+    """Return the comment of an NPZ archive, b"" if it is none."""
+    import zipfile  # slow to load, seldom needed
+
     try:
         with zipfile.ZipFile(path) as archive:
-            return archive.comment.split(b" ")[0] == NAME.encode()
+            return archive.comment
     except (zipfile.BadZipFile, OSError):
-        return False
+        return b""
+
+
+def _is_npz(path: Path) -> bool:
+    return _npz_comment(path).split(b" ")[0] == NAME.encode()
 
 
 def _is_clip(path: Path) -> bool:
@@ -250,8 +258,7 @@ def origin_of(path: Path) -> str | None:
     if start.startswith(_PNG):
         found = dict(_png_texts(start)).get(ORIGIN)
     elif start.startswith(b"PK") and _is_npz(path):
-        with zipfile.ZipFile(path) as archive:
-            found = archive.comment.decode("latin-1").partition(" ")[2]
+        found = _npz_comment(path).decode("latin-1").partition(" ")[2]
     else:
         match = _TEXT.match(start) and _JSON_ORIGIN.search(start)
         found = match[1].decode() if match else None

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
-from xml.etree import ElementTree
 
 from sam_rlx._internal.arrays.checks import as_integer
 from sam_rlx.errors import InvalidArgumentError
@@ -177,6 +176,8 @@ def _names(found: dict[str, Any], leading: list[int]) -> str:
 
 
 def _of_ome(text: str, count: int) -> StackAxes | None:
+    from xml.etree import ElementTree  # slow to load, seldom needed
+
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise InvalidArgumentError("expected OME-XML without entities, found some")
     try:

@@ -1,7 +1,6 @@
 """Files of arrays: those of NumPy are frames, other volumes are told how they become an array."""
 
 import io
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,8 @@ def numpy_array(source: Path | bytes, start: bytes) -> Any:
     InvalidArgumentError
         It is damaged, holds Python objects, or several arrays.
     """
+    import zipfile  # slow to load, seldom needed
+
     file: Any = io.BytesIO(source) if isinstance(source, bytes) else source
     name = "frames" if isinstance(source, bytes) else str(source)
     archive = start.startswith(_ZIP) and _is_npz(file)
@@ -52,6 +53,8 @@ def numpy_array(source: Path | bytes, start: bytes) -> Any:
 
 
 def _is_npz(file: Any) -> bool:
+    import zipfile  # slow to load, seldom needed
+
     if not zipfile.is_zipfile(file):
         return False
     with zipfile.ZipFile(file) as archive:
