@@ -135,6 +135,8 @@ def test_a_message_that_comes_again_is_answered_and_not_done_again(
     again.wait("state", 7)
     assert ids(session) == [1]
     assert len(session.document.objects[0].points) == 1
+    assert session.current == 1  # further prompts change what it began
+    session.call("commit")
     session.call("others_stay", on=False)
     session.receive({**click, "seq": 8})
     again.wait("state", 8)

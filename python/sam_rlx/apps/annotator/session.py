@@ -43,6 +43,7 @@ _LOG = logging.getLogger("sam_rlx")
 _MAX_NAME = 100  # letters of a view's name
 _POLL = 0.2  # seconds between looks at signals while a caller waits
 UNCOLORED = (-1, -1, -1)  # gets the colour of its number
+_PROMPTS = ("click", "box", "stroke", "lasso")  # without a current object they begin one
 _HEAD = ("type", "view", "seq", "contents")
 
 # (head, buffers, view): hands a message to one view, or to all with None.
@@ -410,6 +411,9 @@ class Session:
         if row.edits:
             self.project.check(row.name)
             if self.project.history.was_done(by_view(view, answer)):  # a view that was not answered
+                objects = self.document.objects
+                if self.selected is None and objects and row.name in _PROMPTS:
+                    self._select(objects[-1].number)  # which that prompt began
                 self.broadcast(answer)
                 return None
         before, self._asks, self._doing = (self._asks, self._doing), (view, answer), row.name

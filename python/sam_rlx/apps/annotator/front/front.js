@@ -295,9 +295,11 @@ export class Front {
   }
 
   on_opened(head) {
+    const { current, image } = this.state;
     this.wire.waiting.clear();
     this.host.opened(head);
     this.wire.ready();
+    if (current !== null && image?.key === head.item) this.send("select", { object: current });
     this.host.resend();
   }
 
