@@ -4,7 +4,6 @@ import errno
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -64,6 +63,8 @@ class NewFile:
             self.file: BinaryIO = self._draft.file
         else:
             self._stream = _open_existing(self._target)
+            import tempfile  # slow to load, seldom needed
+
             self.file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
 
     @contextmanager

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import secrets
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +39,7 @@ class Draft:
         _remove_leftovers(target.parent)
         self._target = target
         while True:
-            stem = f"{_stem(target)}{secrets.token_hex(8)}"
+            stem = f"{_stem(target)}{os.urandom(8).hex()}"
             self._mark = target.with_name(stem + _LOCK)
             try:
                 self._held = self._mark.open("xb")
