@@ -47,6 +47,7 @@ def by_image(widget: SegmentWidget) -> dict[str, set[bytes]]:
 
 
 @pytest.mark.parametrize("every", quick([False, True], 0))
+@pytest.mark.slow
 def test_exports_by_their_owners(
     chrome: Any, servers: Any, folder: Path, tmp_path: Path, every: bool
 ) -> None:

@@ -94,6 +94,7 @@ def resident(server: Server) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory of other processes")
 @pytest.mark.parametrize("gestures", quick([40, 20_000], 0))
+@pytest.mark.slow
 def test_speed_and_memory(chrome: Any, servers: Any, tmp_path: Path, gestures: int) -> None:
     """Random work, an hour of it in the long form, leaves the memory of the server where it was."""
     folder = tmp_path / "photos"

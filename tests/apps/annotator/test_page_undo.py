@@ -170,6 +170,7 @@ def load(view: View, file: Path) -> None:
     view.page.set_input_files("input.srx-saved", str(file))
 
 
+@pytest.mark.slow
 def test_undo_of_results_of_tracking(view: View, tmp_path: Path) -> None:
     """A tracking is one step back, and comes back whole."""
     view.open(moving_discs(tmp_path / "clip.gif", 6))

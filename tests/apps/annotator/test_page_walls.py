@@ -109,6 +109,7 @@ def reach(view: View, role: str, name: str) -> None:
     raise AssertionError(f"{name} is not reached by Tab")
 
 
+@pytest.mark.slow
 def test_keyboard_touch_and_walls_by_touch(chrome: Any, server: Server, folder: Path) -> None:
     """The same with a finger alone, on a telephone."""
     view = View(
@@ -188,6 +189,7 @@ NAMELESS = """[...document.querySelectorAll('.srx :is(button, input, select, [ro
 
 
 @pytest.mark.parametrize("scheme", quick(["light", "dark"], 0))
+@pytest.mark.slow
 def test_keyboard_touch_and_walls_of_sight(
     chrome: Any, server: Server, folder: Path, scheme: str
 ) -> None:

@@ -378,6 +378,7 @@ def test_read_only_and_full_disk(chrome: Any, servers: Any, folder: Path) -> Non
 
 
 @pytest.mark.parametrize("count", quick([4, 12], 0))
+@pytest.mark.slow
 def test_moved_renamed_changed_images(
     chrome: Any, servers: Any, tmp_path: Path, count: int
 ) -> None:

@@ -299,7 +299,9 @@ export class Front {
     this.wire.waiting.clear();
     this.host.opened(head);
     this.wire.ready();
-    if (current !== null && image?.key === head.item) this.send("select", { object: current });
+    // Before what is sent again; after the next break it would come behind that.
+    if (current !== null && image?.key === head.item)
+      this.wire.send("select", { object: current }, undefined, false);
     this.host.resend();
   }
 

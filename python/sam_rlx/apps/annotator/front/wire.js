@@ -56,11 +56,12 @@ export class Wire {
   }
 
   // The number of the message.
-  send(type, fields = {}, buffers = undefined) {
+  // What is not kept is not sent again after a break.
+  send(type, fields = {}, buffers = undefined, kept = true) {
     const seq = ++this.seq;
     if (this.gone) return seq;
     if (!UNANSWERED.has(type)) this.waiting.set(seq, { time: now(), type, fields });
-    this.model.send({ type, view: this.id, seq, ...fields }, undefined, buffers);
+    this.model.send({ type, view: this.id, seq, ...fields }, undefined, buffers, kept);
     return seq;
   }
 
@@ -223,8 +224,8 @@ export class SocketModel {
     this.listeners.get(event)?.delete(callback);
   }
 
-  send(head, _, buffers) {
-    this.outbox.keep(head, this.project);
+  send(head, _, buffers, kept = true) {
+    if (kept) this.outbox.keep(head, this.project);
     if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(packed(head, buffers));
   }
 
