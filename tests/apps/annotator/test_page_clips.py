@@ -29,7 +29,7 @@ def kept_document(view: View) -> Document:
     return loaded.history.document(view.idle()["key"])
 
 
-@pytest.mark.parametrize("frames", quick([24, 120], 0))
+@pytest.mark.parametrize("frames", quick([12, 120], 0))
 def test_clip_in_background(chrome: Any, servers: Any, tmp_path: Path, frames: int) -> None:
     """While a clip is tracked one hovers, clicks, takes back; the track is the undisturbed one."""
     path = moving_discs(tmp_path / "clip.gif", frames)
