@@ -108,6 +108,8 @@ def moving_rows(bench, threads, common):
     yield "max_pool 2x2 256x256 96", 5 * 256 * 256 * 96, "B", best(times, threads)
     times = bench.squeeze_excite(256, 48, 20, **common)
     yield "squeeze and excite 256x256 48", 12 * 256 * 256 * 48, "B", best(times, threads)
+    times = bench.weighted_conv(256, 64, 20, **common)
+    yield "weighted conv3x3 256x256 64->1", 4 * 256 * 256 * 97, "B", best(times, threads)
     for side, out, antialias in ((256, 1024, False), (1500, 1008, True)):
         times = bench.resize(side, out, antialias, 10, **common)
         name = f"resize{' antialias' if antialias else ''} 3 x {side} -> {out}"
@@ -253,6 +255,10 @@ def torch_rows(threads):
         run = lambda x=x: x * x.mean((2, 3), keepdim=True).sigmoid()  # noqa: E731
         work = 12 * 256 * 256 * 48
         yield "squeeze and excite 256x256 48", work, "B", clock(run, work, threads)
+        x, w, beside = torch.rand(1, 64, 256, 256), torch.rand(32, 64, 3, 3), torch.rand(32, 65536)
+        weights, work = torch.rand(1, 32), 4 * 256 * 256 * 97
+        run = lambda: weights @ (functional.conv2d(x, w, padding=1).reshape(32, -1) + beside)  # noqa: E731
+        yield "weighted conv3x3 256x256 64->1", work, "B", clock(run, work, threads)
         x, w = torch.rand(1, 16, 256, 256), torch.rand(64, 16, 3, 3)
         work = 2 * 128 * 128 * 9 * 16 * 64
         run = lambda x=x, w=w: functional.conv2d(x, w, padding=1, stride=2)  # noqa: E731

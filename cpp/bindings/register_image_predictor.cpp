@@ -93,19 +93,24 @@ struct ImagePrediction {
   py::array_t<float> iou_predictions, low_res_masks;
 };
 
+struct Wanted {
+  bool multimask_output = true, hq_token_only = false;
+};
+
 LowResPrediction decode(ImagePredictor& predictor, const PromptArrays& arrays, Frame frame,
-                        bool multimask_output) {
+                        const Wanted& wanted) {
   const PromptBatch prompts =
       prompt_batch(predictor, arrays.coords, arrays.labels, arrays.boxes, arrays.mask_input);
   predictor.check_prompts(prompts, arrays.rules);
-  const std::int64_t count = predictor.num_masks(multimask_output);
+  const std::int64_t count = predictor.num_masks(wanted.multimask_output);
   const std::int64_t side = predictor.model().info().mask_side;
   LowResPrediction out{make_array<float>({prompts.batch, count, side, side}),
                        make_array<float>({prompts.batch, count})};
   const View low_res = view_of(out.low_res_masks), iou = view_of(out.iou_predictions);
   const GilRelease release;
   predictor.decode(prompts, {.frame = frame,
-                             .multimask_output = multimask_output,
+                             .multimask_output = wanted.multimask_output,
+                             .hq_token_only = wanted.hq_token_only,
                              .iou_threshold = std::nullopt,
                              .low_res = low_res,
                              .iou = iou});
@@ -138,8 +143,8 @@ py::object upscale(ImagePredictor& predictor, ConstView low_res, const UpscaleOp
 }
 
 ImagePrediction predict(ImagePredictor& predictor, const PromptArrays& prompts, Frame frame,
-                        bool multimask_output, bool return_logits, const UpscaleOptions& options) {
-  LowResPrediction decoded = decode(predictor, prompts, frame, multimask_output);
+                        const Wanted& wanted, bool return_logits, const UpscaleOptions& options) {
+  LowResPrediction decoded = decode(predictor, prompts, frame, wanted);
   const View logits = view_of(decoded.low_res_masks);
   py::object masks = upscale(predictor, logits, options, return_logits);
   predictor.finish_low_res_(logits);
@@ -149,11 +154,12 @@ ImagePrediction predict(ImagePredictor& predictor, const PromptArrays& prompts, 
 // The two halves of `predict`, for callers that have one of them.
 template <Frame frame>
 LowResPrediction decode_in(ImagePredictor& predictor, Coordinates coords, Labels labels,
-                           Coordinates boxes, Masks mask_input, bool multimask_output) {
+                           Coordinates boxes, Masks mask_input, bool multimask_output,
+                           bool hq_token_only) {
   return decode(predictor,
                 {std::move(coords), std::move(labels), std::move(boxes), std::move(mask_input),
                  PromptRules::kUpstream},
-                frame, multimask_output);
+                frame, {multimask_output, hq_token_only});
 }
 py::object upscale_logits(ImagePredictor& predictor, const Array<float>& low_res,
                           bool return_logits) {
@@ -207,6 +213,7 @@ void register_image_predictor(py::module_& m) {
            py::arg("model"), py::arg("num_threads") = 0,
            py::arg("resize") = resize_name(ImageOptions().resize))
       .def_property_readonly("num_threads", &ImagePredictor::num_threads)
+      .def("num_masks", &ImagePredictor::num_masks, py::arg("multimask_output"))
       .def("set_image", set_image, py::arg("image"))
       .def_property_readonly("image_embeddings",
                              [](const ImagePredictor& x) { return to_numpy(x.image_embeddings()); })
@@ -222,29 +229,32 @@ void register_image_predictor(py::module_& m) {
            py::keep_alive<1, 2>())
       .def("decode", decode_in<Frame::kOriginal>, py::arg("point_coords") = py::none(),
            py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),
-           py::arg("mask_input") = py::none(), py::arg("multimask_output") = true)
+           py::arg("mask_input") = py::none(), py::arg("multimask_output") = true,
+           py::arg("hq_token_only") = false)
       .def("decode_model_frame", decode_in<Frame::kModel>, py::arg("point_coords") = py::none(),
            py::arg("point_labels") = py::none(), py::arg("boxes") = py::none(),
-           py::arg("mask_input") = py::none(), py::arg("multimask_output") = true)
+           py::arg("mask_input") = py::none(), py::arg("multimask_output") = true,
+           py::arg("hq_token_only") = false)
       .def("upscale", upscale_logits, py::arg("low_res"), py::arg("return_logits") = false)
       .def(
           "predict",
           [](ImagePredictor& predictor, Coordinates coords, Labels labels, Coordinates boxes,
              Masks mask_input, bool multimask_output, bool return_logits, bool as_upstream,
              bool model_frame, double max_hole_area, double max_sprinkle_area,
-             std::optional<float> mask_threshold) {
+             std::optional<float> mask_threshold, bool hq_token_only) {
             const PromptRules rules = as_upstream ? PromptRules::kUpstream : PromptRules::kOurs;
             return predict(predictor,
                            {std::move(coords), std::move(labels), std::move(boxes),
                             std::move(mask_input), rules},
-                           model_frame ? Frame::kModel : Frame::kOriginal, multimask_output,
-                           return_logits, {max_hole_area, max_sprinkle_area, mask_threshold});
+                           model_frame ? Frame::kModel : Frame::kOriginal,
+                           {multimask_output, hq_token_only}, return_logits,
+                           {max_hole_area, max_sprinkle_area, mask_threshold});
           },
           py::arg("point_coords"), py::arg("point_labels"), py::arg("boxes"), py::arg("mask_input"),
           py::arg("multimask_output"), py::arg("return_logits"), py::kw_only(),
           py::arg("as_upstream") = false, py::arg("model_frame") = false,
           py::arg("max_hole_area") = 0.0, py::arg("max_sprinkle_area") = 0.0,
-          py::arg("mask_threshold") = py::none());
+          py::arg("mask_threshold") = py::none(), py::arg("hq_token_only") = false);
 }
 
 }  // namespace sam_rlx

@@ -35,6 +35,7 @@ struct BoundMaskGenerator {
     if (options.use_m2m && !predictor.model().family().defaults.refines_masks) {
       fail("use_m2m", "a SAM 2 model", predictor.model().info().family);
     }
+    predictor.check_hq_token_only(options.hq_token_only);
     predictor.set_poll_interrupt(poll_python_signals);
   }
 
@@ -79,15 +80,18 @@ void register_mask_generator(py::module_& m) {
       .def(py::init([](std::shared_ptr<const Model> model, int num_threads, const py::dict& options,
                        const std::optional<std::vector<Array<double>>>& point_grids,
                        bool multimask_output, bool use_m2m, std::optional<double> mask_threshold,
-                       bool limited) {
+                       bool limited, bool hq_token_only) {
              return std::make_unique<BoundMaskGenerator>(
                  std::move(model), num_threads, generator_config(options, point_grids, limited),
-                 CropOptions{multimask_output, use_m2m, mask_threshold});
+                 CropOptions{.multimask_output = multimask_output,
+                             .hq_token_only = hq_token_only,
+                             .use_m2m = use_m2m,
+                             .mask_threshold = mask_threshold});
            }),
            py::arg("model"), py::arg("num_threads"), py::arg("options"),
            py::arg("point_grids") = py::none(), py::arg("multimask_output") = true,
            py::arg("use_m2m") = false, py::arg("mask_threshold") = py::none(),
-           py::arg("limited") = true)
+           py::arg("limited") = true, py::arg("hq_token_only") = false)
       .def_property(
           "max_region_area",
           [](const BoundMaskGenerator& self) { return self.crop_options.max_region_area; },

@@ -14,8 +14,8 @@ struct ReleasedFile {
   std::int64_t bytes = 0;
 };
 
-// A variant that was released. A family lists its own in models/<family>/config.cpp, smallest
-// first; whoever names, recognizes or describes them reads the list.
+// A variant that was released. A family lists its own in models/<family>/config.cpp, those of a
+// source smallest first; whoever names, recognizes or describes them reads the list.
 struct Release {
   std::string_view variant;           // "hiera_t"
   std::string_view name;              // in names of files: "tiny"

@@ -12,6 +12,8 @@ namespace {
 constexpr HuggingFaceClass kClasses[] = {
     {"sam", "sam", "SamModel", "SamProcessor", "SamImageProcessor", "vision_config.", nullptr, "",
      false},
+    {"sam_hq", "sam", "SamHQModel", "SamHQProcessor", "SamImageProcessor", "vision_config.",
+     nullptr, "", false},
     {"sam2", "sam2", "Sam2Model", "Sam2Processor", "Sam2ImageProcessor", "vision_config.", nullptr,
      "", false},
     {"sam2_video", "sam2", "Sam2VideoModel", "Sam2VideoProcessor", "Sam2ImageProcessor",

@@ -46,12 +46,7 @@ constexpr Relative kRelatives[] = {
     {".ia3_l", "an IA3 adapter", kMerge},
     {"Adapter.", "layers of an adapter", kOwnCode},
     {".adapter", "layers of an adapter", kOwnCode},
-    {"mask_decoder.hf_token.", "HQ-SAM",
-     "its mask decoder has one more token: load the SAM "
-     "checkpoint that it was made from"},
-    {"mask_decoder.hq_token.", "HQ-SAM",
-     "its mask decoder has one more token: load the SAM "
-     "checkpoint that it was made from"},
+    {"sam_mask_decoder.hf_token.", "HQ-SAM 2", "its mask decoder has one more token", "sam2"},
     {"image_encoder.features.", "RepViT-SAM", kOtherEncoder, "sam"},
     {"image_encoder.fuse_stage", "EdgeSAM (RepViT)", kOtherEncoder, "sam"},
     {"image_encoder.backbone.stages.", "EfficientViT-SAM", kOtherEncoder, "sam"},

@@ -118,6 +118,16 @@ void mask_positions(const KernelTable& kernels, const MaskUpscalingArgs& args,
   }
 }
 
+// The upscaled map at the positions of a row.
+void store_positions(const KernelTable& kernels, const MaskUpscalingArgs& args,
+                     const PositionRow& position, const RowScratch& s) {
+  const std::int64_t width = args.map.shape[1], c2 = args.hyper.shape[1];
+  const std::int64_t d = 4 * position.d1 + position.d2;
+  kernels.transpose_block(
+      s.second + position.d2 * c2 * width, width, c2, width,
+      args.upscaled.data + position_offset(args.upscaled.shape, 4, position.y, d), 4 * c2);
+}
+
 // Everything that one row of the map becomes: rows 4y to 4y + 3 of each mask.
 void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std::int64_t y,
                  const RowScratch& s, View masks) {
@@ -154,7 +164,10 @@ void upscale_row(const KernelTable& kernels, const MaskUpscalingArgs& args, std:
                   .partial_row_stride = width,
                   .row_bias = args.bias2.data,
                   .activation = kGemmGelu});
-    for (std::int64_t d2 = 0; d2 < 4; ++d2) mask_positions(kernels, args, {y, d1, d2}, s, masks);
+    for (std::int64_t d2 = 0; d2 < 4; ++d2) {
+      if (args.hyper.shape[0] > 0) mask_positions(kernels, args, {y, d1, d2}, s, masks);
+      if (args.upscaled.data != nullptr) store_positions(kernels, args, {y, d1, d2}, s);
+    }
   }
 }
 
@@ -179,6 +192,8 @@ void check(const KernelTable& kernels, const MaskUpscalingArgs& args, const Shap
   SAM_RLX_DCHECK(args.weight2.shape == (Shape{round_up(4 * c2, mr), c1}));
   SAM_RLX_DCHECK(!args.skip1 || args.skip1.shape == (Shape{height, 4 * c1, width}));
   SAM_RLX_DCHECK(!args.skip0 || args.skip0.shape == (Shape{height, 16 * c2, width}));
+  SAM_RLX_DCHECK(args.upscaled.data == nullptr ||
+                 args.upscaled.shape == (Shape{4 * height, 4 * width, c2}));
   SAM_RLX_DCHECK(masks == (Shape{args.hyper.shape[0], 4 * height, 4 * width}));
 }
 

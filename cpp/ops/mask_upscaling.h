@@ -13,7 +13,7 @@ namespace sam_rlx {
 //
 // With SAM 2's high-resolution features, `skip1` is added to what conv1 gives and `skip0` to what
 // conv2 gives, both before anything else is done. One row of the map at a time goes through all
-// steps, so the upscaled map is never stored.
+// steps, so the upscaled map is stored only where it is asked for.
 struct MaskUpscalingArgs {
   ConstView map;                     // (H, W, C)
   ConstView weight1, bias1;          // of fold_conv_transpose2x2, (4 * C1,)
@@ -23,6 +23,7 @@ struct MaskUpscalingArgs {
   ConstView hyper;           // (K, C2)
   ConstView skip1 = {};      // (H, 4 * C1, W), or none; see split_positions
   ConstView skip0 = {};      // (H, 4 * 4 * C2, W), or none
+  View upscaled = {};        // (4H, 4W, C2), or none: gets the upscaled map too
 };
 
 // A map (2^n H, 2^n W, C), channels last, as rows of the small map -> out (H, 4^n C, W), n = 1 or

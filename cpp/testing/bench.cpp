@@ -21,6 +21,7 @@
 #include "ops/resize_antialias.h"
 #include "ops/rope.h"
 #include "ops/squeeze_excite.h"
+#include "ops/weighted_conv.h"
 #include "testing/chains/chains.h"
 #include "testing/register.h"
 
@@ -145,6 +146,18 @@ Times time_squeeze_excite(std::int64_t side, std::int64_t channels, int repetiti
     channel_means(test.context, x, means);
     gate_channels_(test.context, x, means);
   });
+}
+
+Times time_weighted_conv(std::int64_t side, std::int64_t channels, int repetitions, const Isa& isa,
+                         int num_threads) {
+  TestContext test(isa, num_threads);
+  const std::int64_t count = channels / 2;
+  const Tensor map = random_tensor({side, side, channels}), beside = random_tensor({side, side, count});
+  const Tensor weight = random_tensor({count, channels, 3, 3}), bias = random_tensor({count});
+  const Tensor weights = random_tensor({count});
+  Tensor out({side, side});
+  const WeightedConvArgs args{map, weight, bias, beside, weights};
+  return measure(repetitions, [&] { weighted_conv3x3(test.context, args, out); });
 }
 
 // Queries of a map attend to `maps` maps of `inputs` channels with rotary keys: with keys that are
@@ -299,6 +312,8 @@ void register_bench(py::module_& module) {
   bench.def("depthwise_conv", &time_depthwise_conv, "side"_a, "channels"_a, "size"_a = 7,
             "repetitions"_a = 5, "stride"_a = 1, "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("squeeze_excite", &time_squeeze_excite, "side"_a, "channels"_a, "repetitions"_a = 5,
+            "isa"_a = py::none(), "num_threads"_a = 1);
+  bench.def("weighted_conv", &time_weighted_conv, "side"_a, "channels"_a, "repetitions"_a = 5,
             "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("position_attention", &time_position_attention, "side"_a, "maps"_a, "factored"_a,
             "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);

@@ -326,6 +326,42 @@ decltype(TestLayer::run) make_mask_decoder(const py::dict& c, const Weights& w,
   };
 }
 
+decltype(TestLayer::run) make_mask_decoder_hq(const py::dict& c, const Weights& w,
+                                              const KernelTable& k) {
+  const auto config = read_config(c, sam::MaskDecoderConfig{.hq = sam::HqConfig{}});
+  const auto layer = loaded(sam::MaskDecoder(config), w, k);
+  // As MaskDecoder; early (1, H, W, D), hq_token_only -> masks (B, 1, 4H, 4W), iou (B, 1),
+  // hq_features (1, 4H, 4W, C / 8)
+  return [layer](Context& ctx, const Arrays& in) -> py::object {
+    const Array<float> image = array_of(in, "image_embeddings");
+    const Array<float> early = array_of(in, "early");
+    const Array<float> pe = array_of(in, "image_pe");
+    const Array<float> sparse = array_of(in, "sparse_prompt_embeddings");
+    const Array<float> dense = array_of(in, "dense_prompt_embeddings");
+    const bool multimask = in.at("multimask_output").cast<bool>();
+    const bool alone = in.at("hq_token_only").cast<bool>();
+    const std::int64_t batch = sparse.shape(0);
+    const std::int64_t height = 4 * image.shape(1), width = 4 * image.shape(2);
+    Tensor masks({batch, 1, height, width}), iou({batch, 1});
+    Tensor features({height, width, image.shape(3) / 8});
+    layer->hq->image_features(ctx, view_of(image, "image_embeddings"), view_of(early, "early"),
+                              features);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const Workspace::Scope scratch(ctx.workspace);
+      const View map = add(ctx, view_of(image, "image_embeddings")[0], view_of(dense, "dense")[b]);
+      const sam::MaskDecoder::Decoded decoded =
+          layer->decode(ctx, {map, view_of(pe, "image_pe"), view_of(sparse, "sparse")[b], nullptr},
+                        layer->hq_tokens(multimask ? 1 : 0));
+      const std::int64_t best = multimask ? layer->best_multimask(decoded) : 0;
+      layer->predict_hq_mask(ctx, decoded, features, alone ? std::nullopt : std::optional(best),
+                             masks.view()[b][0]);
+      iou.data()[b] = decoded.iou_predictions.data[best];
+    }
+    return py::make_tuple(to_numpy(std::move(masks)), to_numpy(std::move(iou)),
+                          to_numpy(std::move(features)));
+  };
+}
+
 }  // namespace
 
 const Makers& sam_makers() {
@@ -339,6 +375,7 @@ const Makers& sam_makers() {
       {"sam.ImageEncoderViT", make_image_encoder},
       {"sam.MBConv", make_mb_conv},
       {"sam.MaskDecoder", make_mask_decoder},
+      {"sam.MaskDecoderHQ", make_mask_decoder_hq},
       {"sam.Neck", make_neck},
       {"sam.PatchEmbed", make_patch_embed},
       {"sam.PatchMerging", make_patch_merging},

@@ -23,6 +23,7 @@
 #include "ops/resize_antialias.h"
 #include "ops/rope.h"
 #include "ops/squeeze_excite.h"
+#include "ops/weighted_conv.h"
 #include "ops/window_partition.h"
 #include "testing/register.h"
 #include "testing/testing.h"
@@ -247,6 +248,26 @@ void register_gates(py::module_& m) {
 }
 
 void register_maps(py::module_& m) {
+  m.def(
+      "weighted_conv3x3",
+      [](const FloatArray& map, const FloatArray& weight, const FloatArray& bias,
+         const FloatArray& beside, const FloatArray& weights, const OptionalArray& added,
+         const Isa& isa, int num_threads) {
+        TestContext test(isa, num_threads);
+        FloatArray out = make_array({map.shape(0), map.shape(1)});
+        if (added) copy_(test.context, mutable_view_of(out), view_of(*added));
+        weighted_conv3x3(test.context,
+                         {.map = view_of(map),
+                          .weight = view_of(weight),
+                          .bias = view_of(bias),
+                          .beside = view_of(beside),
+                          .weights = view_of(weights),
+                          .adds = added.has_value()},
+                         mutable_view_of(out));
+        return out;
+      },
+      "map"_a, "weight"_a, "bias"_a, "beside"_a, "weights"_a, "added"_a = py::none(),
+      "isa"_a = py::none(), "num_threads"_a = 1);
   m.def(
       "max_pool2x2",
       [](const FloatArray& x, std::int64_t channels, const Isa& isa, int num_threads) {

@@ -97,6 +97,7 @@ class ImagePredictor:
     def __init__(self, model: Model, num_threads: int = 0, resize: str = "float") -> None: ...
     @property
     def num_threads(self) -> int: ...
+    def num_masks(self, multimask_output: bool) -> int: ...
     def set_image(self, image: NDArray[np.uint8]) -> None: ...
     @property
     def image_embeddings(self) -> tuple[NDArray[np.float32], ...]: ...
@@ -117,6 +118,7 @@ class ImagePredictor:
         boxes: NDArray[np.float64] | None,
         mask_input: NDArray[np.float32] | None,
         multimask_output: bool,
+        hq_token_only: bool = False,
     ) -> LowResPrediction: ...
     def decode_model_frame(
         self,
@@ -125,6 +127,7 @@ class ImagePredictor:
         boxes: NDArray[np.float64] | None,
         mask_input: NDArray[np.float32] | None,
         multimask_output: bool,
+        hq_token_only: bool = False,
     ) -> LowResPrediction: ...
     def upscale(self, low_res: NDArray[np.float32], return_logits: bool) -> NDArray[Any]: ...
     def predict(
@@ -141,6 +144,7 @@ class ImagePredictor:
         max_hole_area: float = 0.0,
         max_sprinkle_area: float = 0.0,
         mask_threshold: float | None = None,
+        hq_token_only: bool = False,
     ) -> ImagePrediction: ...
 
 @final
@@ -155,6 +159,7 @@ class MaskGenerator:
         use_m2m: bool = False,
         mask_threshold: float | None = None,
         limited: bool = True,
+        hq_token_only: bool = False,
     ) -> None: ...
     max_region_area: float
     def generate_encoded(

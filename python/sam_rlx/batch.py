@@ -174,7 +174,7 @@ def run(
     threshold : float
         Score, 0 to 1, above which instances of texts are kept.
     options : mapping, optional
-        Arguments of `MaskGenerator` for everything mode, by name.
+        Arguments of `MaskGenerator` for everything mode, by name; of prompts `hq_token_only` alone.
     tile, overlap : int, optional
         Images in tiles, as for `MaskGenerator.generate`: memory holds a tile. Not with clips.
     masks : bool, optional

@@ -251,7 +251,8 @@ class MaskGenerator:
     min_mask_region_area : int
         With a value > 0, holes and islands smaller than this many pixels are removed.
     multimask_output : bool
-        Three candidate masks for each point, or one.
+        Three candidate masks for each point, or one. SAM-HQ gives one: as for
+        `ImagePredictor.predict`.
     use_m2m : bool
         SAM 2: give each mask to the model once more as a prompt, with its point, and keep what
         comes out.
@@ -267,6 +268,8 @@ class MaskGenerator:
         which 0.8 lie inside of it go as its parts. A ring and the disc in it are one object: of
         masks with an IoU of 0.8 the one with the most pixels stays; those beside its largest part
         count against it. A mask of separate parts loses those that other masks have alone.
+    hq_token_only : bool
+        SAM-HQ alone: the masks of its own token, as for `ImagePredictor.predict`.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use.
 
@@ -306,6 +309,7 @@ class MaskGenerator:
         mask_threshold: float | None = None,
         output_mode: Literal["binary_mask", "uncompressed_rle", "coco_rle"] = "binary_mask",
         objects_only: bool = False,
+        hq_token_only: bool = False,
         num_threads: int | None = None,
     ) -> None:
         as_model(model)
@@ -342,6 +346,7 @@ class MaskGenerator:
             as_flag("use_m2m", use_m2m),
             mask_threshold,
             True,
+            as_flag("hq_token_only", hq_token_only),
         )
         arguments = (as_num_threads(num_threads), options, grids, *switches)
         self._set_up(

@@ -144,9 +144,9 @@ class MaskPrediction(ResultForms):
     ----------
     masks : ndarray ([B,] K, H, W), or RunLengthMasks
         bool at the size of the image; float32 logits with `return_logits`. With `tile` they are
-        `RunLengthMasks`, which are decoded one at a time. K is 3 with
-        `multimask_output`, else 1. From SAM 3, holes of at most 256 positions of the low-resolution
-        mask are filled, as upstream does.
+        `RunLengthMasks`, which are decoded one at a time. K is 3 with `multimask_output`, else 1;
+        always 1 from SAM-HQ. From SAM 3, holes of at most 256 positions of the low-resolution mask
+        are filled, as upstream does.
     iou_predictions : ndarray ([B,] K), float32
         The network's own estimate of each mask's IoU. Not clamped: may pass 1.
     low_res_masks : ndarray ([B,] K, S, S), float32
@@ -395,6 +395,7 @@ class ImagePredictor(ImageEmbeddings):
         mask_input: ArrayLike | None = None,
         multimask_output: bool = True,
         return_logits: bool = False,
+        hq_token_only: bool = False,
         min_mask_region_area: int = 0,
         image: Any = None,
         tile: int | None = None,
@@ -427,9 +428,13 @@ class ImagePredictor(ImageEmbeddings):
         mask_input : array ([B,] S, S), optional
             Logits of an earlier mask, from `low_res_masks`; S = `Model.mask_side`.
         multimask_output : bool
-            True: three candidate masks for an ambiguous prompt. False: one mask.
+            True: three candidate masks for an ambiguous prompt. False: one mask. SAM-HQ gives one
+            mask: the best of the three, or the one, and the logits of its own token on top.
         return_logits : bool
             True: `masks` holds float32 logits instead of bool.
+        hq_token_only : bool
+            SAM-HQ alone. True: the logits of its own token, without those of SAM's mask. Its
+            authors advise it for images of one object.
         min_mask_region_area : int
             With a value > 0, holes and islands of a mask smaller than this many pixels are removed,
             as `MaskGenerator` does; `low_res_masks` stay. Not with `return_logits`.
@@ -451,10 +456,14 @@ class ImagePredictor(ImageEmbeddings):
         StateError
             No image is set, or the predictor is in use by another thread.
         InvalidArgumentError
-            No prompt is given, or a shape, label or value is wrong.
+            No prompt is given, a shape, label or value is wrong, or `hq_token_only` is asked of a
+            model that is not SAM-HQ.
         """
         prompts = as_prompts(point_coords, point_labels, box, mask_input, self._weights.mask_side)
-        multimask = as_flag("multimask_output", multimask_output)
+        wanted = {
+            "multimask_output": as_flag("multimask_output", multimask_output),
+            "hq_token_only": as_flag("hq_token_only", hq_token_only),
+        }
         logits = as_flag("return_logits", return_logits)
         area = as_region_area(min_mask_region_area, logits)
         tiling = as_tiling(tile, overlap)
@@ -471,11 +480,11 @@ class ImagePredictor(ImageEmbeddings):
                 )
             windows = as_windows(image)
             with self._exclusive, reporter(progress, "prompt", text="encoding") as report:
-                return self._in_tiles(windows, tiling, prompts, multimask, area, report)
+                return self._in_tiles(windows, tiling, prompts, wanted, area, report)
         with self._exclusive:
             if self._core.orig_hw is None:
                 raise StateError("predict: expected an image from set_image, found none")
-            result = self._predict(prompts, multimask, logits)
+            result = self._predict(prompts, wanted, logits)
         clean_(np.asarray(result.masks), area)
         return result
 
@@ -484,7 +493,7 @@ class ImagePredictor(ImageEmbeddings):
         image: WindowReader,
         tiling: Tiling,
         prompts: Prompts,
-        multimask: bool,
+        wanted: dict[str, bool],
         area: int,
         report: Report | None,
     ) -> MaskPrediction:
@@ -501,7 +510,7 @@ class ImagePredictor(ImageEmbeddings):
                     found = self._core.predict(
                         **window.prompts(prompts, part),
                         mask_input=None,
-                        multimask_output=multimask,
+                        **wanted,
                         return_logits=False,
                     )
                     clean_(found.masks, -(-area // window.factor**2))
@@ -513,7 +522,7 @@ class ImagePredictor(ImageEmbeddings):
                         report(done, prompts.count)
         finally:
             self._restore(before)
-        number = 3 if multimask else 1
+        number = self._core.num_masks(wanted["multimask_output"])
         shape = (prompts.count, number, *image.shape)
         masks = RunLengthMasks([each for row in counts for each in row], shape)
         side = self._weights.mask_side
@@ -523,14 +532,16 @@ class ImagePredictor(ImageEmbeddings):
             np.empty((0, side, side), np.float32),
         )
 
-    def _predict(self, prompts: Prompts, multimask: bool, return_logits: bool) -> MaskPrediction:
+    def _predict(
+        self, prompts: Prompts, wanted: dict[str, bool], return_logits: bool
+    ) -> MaskPrediction:
         found = self._core.predict(
             prompts.point_coords,
             prompts.point_labels,
             prompts.boxes,
             prompts.mask_input,
-            multimask,
-            return_logits,
+            return_logits=return_logits,
+            **wanted,
         )
         arrays = (found.masks, found.iou_predictions, found.low_res_masks)
         return MaskPrediction(*(arrays if prompts.batched else (array[0] for array in arrays)))

@@ -51,7 +51,7 @@ def test_arguments_and_defaults_are_upstreams() -> None:
     }
     parameters = inspect.signature(sam_rlx.MaskGenerator).parameters
     found = {name: parameter.default for name, parameter in parameters.items()}
-    assert list(found) == ["model", *upstream, "objects_only", "num_threads"]
+    assert list(found) == ["model", *upstream, "objects_only", "hq_token_only", "num_threads"]
     assert {name: found[name] for name in upstream} == upstream
 
 

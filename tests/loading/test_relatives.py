@@ -15,9 +15,7 @@ from support import gguf_files, tiny_mobile_sam
 
 # A tensor of each, as the public repositories name it.
 NAMES = {
-    "mask_decoder.hf_token.weight": r"HQ-SAM .*more token",
-    "sam_mask_decoder.hf_token.weight": "HQ-SAM",
-    "mask_decoder.hq_token.weight": "HQ-SAM",
+    "sam_mask_decoder.hf_token.weight": r"HQ-SAM 2 .*more token: load edgetam\.pt.*sam2-nano",
     "image_encoder.features.3.token_mixer.0.conv.c.weight": r"RepViT-SAM .*load mobile_sam\.pt",
     "image_encoder.backbone.stages.0.op_list.0.main.conv.weight": "EfficientViT-SAM",
     "image_encoder.neck.input_ops.0.op_list.0.conv.weight": "EfficientViT-SAM",

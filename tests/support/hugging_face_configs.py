@@ -28,11 +28,12 @@ def side(name: str, other: bool = False) -> int:
     return _SIDES[family(name)][other]
 
 
-def _sam(image_size: int) -> Any:
-    from transformers import SamConfig, SamVisionConfig
+def _sam(image_size: int, hq: bool = False) -> Any:
+    from transformers import SamConfig, SamHQConfig, SamHQVisionConfig, SamVisionConfig
 
-    return SamConfig(
-        vision_config=SamVisionConfig(
+    whole, vision = (SamHQConfig, SamHQVisionConfig) if hq else (SamConfig, SamVisionConfig)
+    return whole(
+        vision_config=vision(
             hidden_size=64,
             output_channels=64,
             num_pos_feats=32,
@@ -50,6 +51,7 @@ def _sam(image_size: int) -> Any:
             "iou_head_hidden_dim": 32,
             "num_attention_heads": 4,
             "layer_norm_eps": 1e-5,
+            **({"vit_dim": 64} if hq else {}),
         },
     )
 
@@ -187,7 +189,7 @@ def _sam3(name: str, image_size: int) -> Any:
 
 def use_metas_epsilon(sizes: Any) -> None:
     """Give a whole config, of SAM or SAM 3, the epsilon of Meta's norms."""
-    if sizes.model_type == "sam":
+    if sizes.model_type in ("sam", "sam_hq"):
         sizes.mask_decoder_config.layer_norm_eps = 1e-5
     if not sizes.model_type.startswith("sam3"):
         return
@@ -207,8 +209,8 @@ def use_metas_epsilon(sizes: Any) -> None:
 
 def config(name: str, image_size: int) -> Any:
     """Return the config of a tiny model; many settings differ from those of a release."""
-    if name == "SamModel":
-        return _sam(image_size)
+    if name in ("SamModel", "SamHQModel"):
+        return _sam(image_size, hq=name == "SamHQModel")
     if name == "SamVisionModel":
         return _sam(image_size).vision_config
     if name == "Sam2VisionModel":

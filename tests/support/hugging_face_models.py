@@ -1,7 +1,7 @@
 """transformers' classes with random weights: their folders, and what they and we compute.
 
 Needs transformers 5. `no_memory_embedding` of SAM 3's trackers is zero: transformers adds it to a
-level that the decoder does not read.
+level that the decoder does not read. `SamHQModel` decodes the map that its transformer gives.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sam_rlx.apps.parity.hugging_face import decode_what_the_transformer_gives
 
 from support import tiny
 from support.hugging_face_configs import config, family, side, use_metas_epsilon
@@ -34,6 +35,7 @@ CLICK_CLASSES = (
     "EdgeTamVideoModel",
     "Sam3TrackerModel",
     "Sam3TrackerVideoModel",
+    "SamHQModel",
 )
 CLASSES = (*CLICK_CLASSES, "Sam3Model", "Sam3VideoModel")
 VISION_CLASSES = ("SamVisionModel", "Sam2VisionModel", "Sam3VisionModel")
@@ -58,6 +60,8 @@ def fill(model: Any, seed: int = 0) -> Any:
     # Batch norms count their steps, in whole numbers.
     rest = {n: value for n, value in model.state_dict().items() if n not in drawn}
     model.load_state_dict({**rest, **{n: torch.from_numpy(value) for n, value in drawn.items()}})
+    if type(model).__name__ == "SamHQModel":
+        decode_what_the_transformer_gives(model.mask_decoder)
     return model.eval()
 
 
@@ -165,7 +169,7 @@ def click_model(model: Any) -> Any:
     from transformers import EdgeTamConfig, Sam2Config, Sam3TrackerConfig
 
     name = type(model).__name__
-    if name in ("SamModel", "Sam2Model", "EdgeTamModel", "Sam3TrackerModel"):
+    if name in ("SamModel", "SamHQModel", "Sam2Model", "EdgeTamModel", "Sam3TrackerModel"):
         return model
     weights = model.state_dict()
     if name == "Sam3VideoModel":
@@ -203,9 +207,11 @@ def _click(model: Any, pixels: Any) -> Mapping[str, Any]:
         input_points=torch.tensor([[[POINT]]], dtype=pixels.dtype),
         input_labels=torch.ones(1, 1, 1, dtype=torch.long),
     )
-    masks = out.pred_masks[0, 0]
+    masks, iou = out.pred_masks[0, 0], out.iou_scores[0, 0]
+    if type(model).__name__ == "SamHQModel":  # the best one of several is the first
+        masks, iou = masks[:1], iou[:1]
     clamped = family(type(model).__name__) != "Sam"  # as Meta's predictors do
-    return {"low_res": masks.clamp(-32, 32) if clamped else masks, "iou": out.iou_scores[0, 0]}
+    return {"low_res": masks.clamp(-32, 32) if clamped else masks, "iou": iou}
 
 
 def _detect(model: Any, pixels: Any) -> Mapping[str, Any]:

@@ -132,6 +132,8 @@ def _may_meet(source: str, target: str) -> bool:
         return True
     if kind == "apps":
         return (here, there) == (["serve"], ["annotator"])
+    if (here, there) == (["segment_anything_hq"], ["segment_anything"]):
+        return True  # as upstream's package, it is the other one and a little more
     return there == ["common"]
 
 

@@ -203,7 +203,10 @@ _EMBEDDINGS = (
     "cls_embed",
     "query_embed",
     "presence_token",
+    "hf_token",
+    "hq_token",
 )
+_TRANSPOSED = ("output_upscaling", "compress_vit_feat", "embedding_encoder")
 
 
 def _random_value(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
@@ -227,7 +230,7 @@ def _random_value(name: str, shape: tuple[int, ...], seed: int) -> NDArray[np.fl
     if parts[-1] == "weight" and len(shape) == 1:
         return 1 + np.float32(0.2) * noise
     if parts[-1] in ("weight", "in_proj_weight"):
-        transposed = "output_upscaling" in parts or parts[-2].startswith("dconv_2x2")
+        transposed = parts[-2].startswith("dconv_2x2") or any(n in parts for n in _TRANSPOSED)
         fan_in = shape[0] if transposed else int(np.prod(shape[1:]))
         return noise / np.float32(fan_in**0.5)
     return np.float32(0.2) * noise
@@ -244,16 +247,20 @@ def sam_weights(config: SamConfig = TINY, seed: int = 0) -> Weights:
 
 
 def vivid_weights(config: SamConfig = TINY, seed: int = 0) -> Weights:
-    """Random weights whose masks depend on the point: many small ones instead of one large.
+    """Random weights whose masks depend on the point: many small ones instead of one large."""
+    return made_vivid(sam_weights(config, seed))
+
+
+def made_vivid(weights: Weights) -> Weights:
+    """Change random weights so that masks depend on the point.
 
     Positions attend to tokens of a similar position, and the value of a mask where nothing is is
     below zero.
     """
-    weights = sam_weights(config, seed)
     for name, value in weights.items():
         if name.endswith("gaussian_matrix"):
             weights[name] = np.float32(0.5) * value
-        elif ".output_hypernetworks_mlps." in name and ".layers.2." in name:
+        elif ".layers.2." in name and (".output_hypernetworks_mlps." in name or ".hf_mlp" in name):
             weights[name] = np.float32(8) * value
             if name.endswith("bias"):
                 weights[name] -= np.float32(4)

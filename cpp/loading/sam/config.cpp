@@ -45,9 +45,30 @@ constexpr KeyRow kHuggingFaceHeads[] = {
     {"mask_decoder.num_multimask_outputs", "mask_decoder_config.num_multimask_outputs"},
     {"mask_decoder.iou_head_depth", "mask_decoder_config.iou_head_depth"},
     {"mask_decoder.iou_head_hidden_dim", "mask_decoder_config.iou_head_hidden_dim"},
+    {"mask_decoder.hq.vit_dim", "mask_decoder_config.vit_dim"},
 };
 
 constexpr const char* kIouLayers = "mask_decoder.iou_prediction_head.layers.";
+constexpr const char* kHqConvolution = "mask_decoder.compress_vit_feat.0.weight";
+// Any of these tells SAM-HQ, so that a file with some of them is told what it lacks.
+constexpr std::string_view kHqParts[] = {
+    "mask_decoder.hf_token.",          "mask_decoder.hf_mlp.",
+    "mask_decoder.compress_vit_feat.", "mask_decoder.embedding_encoder.",
+    "mask_decoder.embedding_maskfeature.",
+};
+
+// SAM-HQ's part of the decoder; a file that lacks its width gets that of the trunk.
+std::optional<sam::HqConfig> read_hq(const StateDict& state_dict,
+                                     const sam::ImageEncoderConfig& trunk) {
+  const auto& tensors = state_dict.tensors();
+  const bool has_any = std::any_of(tensors.begin(), tensors.end(), [](const TensorEntry& entry) {
+    return std::any_of(std::begin(kHqParts), std::end(kHqParts),
+                       [&](std::string_view part) { return entry.name.starts_with(part); });
+  });
+  if (!has_any) return std::nullopt;
+  if (!state_dict.contains(kHqConvolution)) return sam::HqConfig{trunk.early_dim()};
+  return sam::HqConfig{size_of(required_tensor(state_dict, kHqConvolution, 4), 0)};
+}
 
 // What follows from the encoder, and sizes that cannot work together: reported here, not as a crash
 // later.
@@ -65,11 +86,18 @@ void finish(sam::SamConfig& config, const std::string& where) {
       e.out_chans != t.embedding_dim || config.prompt_encoder.mask_in_chans % 4 != 0) {
     fail<CheckpointError>(where, "sizes that divide each other as in SAM", sizes_text_of(config));
   }
+  const std::optional<sam::HqConfig>& hq = config.mask_decoder.hq;
+  if (hq && hq->vit_dim != e.early_dim()) {
+    fail<CheckpointError>(where + ": " + kHqConvolution,
+                          std::to_string(e.early_dim()) +
+                              " channels, as the trunk's early map has (0: it has none)",
+                          std::to_string(hq->vit_dim));
+  }
 }
 
-sam::SamConfig config_from_file(const ConfigReader& reader, const std::string& variant) {
+sam::SamConfig config_from_file(const ConfigReader& reader, const StateDict& state_dict) {
   sam::SamConfig config;
-  config.variant = variant;
+  config.variant = variant_in(state_dict);
   sam::ImageEncoderConfig& e = config.image_encoder;
   config.prompt_encoder.embed_dim = 0;
   visit_fields(config, reader);
@@ -84,6 +112,7 @@ sam::SamConfig config_from_file(const ConfigReader& reader, const std::string& v
   }
   e.mlp_dim = static_cast<std::int64_t>(mlp_dim);
   config.mask_decoder.transformer.embedding_dim = config.prompt_encoder.embed_dim;
+  config.mask_decoder.hq = read_hq(state_dict, e);
   finish(config, ConfigReader::kWhere);
   return config;
 }
@@ -111,9 +140,11 @@ void read_windows(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
   }
 }
 
-std::string release_of(const sam::ImageEncoderConfig& e) {
+std::string release_of(const sam::SamConfig& config) {
+  const sam::ImageEncoderConfig& e = config.image_encoder;
   for (const auto& release : sam::releases()) {
-    const sam::ImageEncoderConfig& known = release.sizes;
+    if (release.sizes.hq != config.mask_decoder.hq.has_value()) continue;
+    const sam::ImageEncoderConfig& known = release.sizes.image_encoder;
     const bool same_vit = known.embed_dim == e.embed_dim && known.depth == e.depth &&
                           known.num_heads == e.num_heads && known.window_size == e.window_size &&
                           known.global_attn_indexes == e.global_attn_indexes;
@@ -125,9 +156,11 @@ std::string release_of(const sam::ImageEncoderConfig& e) {
 }
 
 // A release has its width alone: a file of that width with other blocks lacks some.
-void check_blocks(const sam::ImageEncoderConfig& e, const std::string& source) {
+void check_blocks(const sam::SamConfig& config, const std::string& source) {
+  const sam::ImageEncoderConfig& e = config.image_encoder;
   for (const auto& release : sam::releases()) {
-    const sam::ImageEncoderConfig& known = release.sizes;
+    if (release.sizes.hq != config.mask_decoder.hq.has_value()) continue;
+    const sam::ImageEncoderConfig& known = release.sizes.image_encoder;
     if (known.tiny_vit && e.tiny_vit && known.tiny_vit->embed_dims == e.tiny_vit->embed_dims &&
         known.tiny_vit->depths != e.tiny_vit->depths) {
       fail<CheckpointError>(source + ": image_encoder.layers",
@@ -232,13 +265,13 @@ void read_decoder(const StateDict& state_dict, sam::SamConfig& config) {
       required_tensor(state_dict, "mask_decoder.transformer.layers.0.mlp.lin1.weight", 2), 0);
   d.iou_head_hidden_dim = size_of(
       required_tensor(state_dict, "mask_decoder.iou_prediction_head.layers.0.weight", 2), 0);
+  d.hq = read_hq(state_dict, config.image_encoder);
 }
 
 sam::SamConfig sizes_of(const StateDict& state_dict) {
   sam::SamConfig config;
   const bool tiny_vit = state_dict.contains(kTinyViTPatch);
   (tiny_vit ? read_tiny_vit : read_encoder)(state_dict, config.image_encoder);
-  config.variant = release_of(config.image_encoder);
   // LiteMedSAM takes pixels of 0 to 1.
   const auto& trunk = config.image_encoder.tiny_vit;
   if (trunk && is_lite_med_sam(*trunk)) {
@@ -246,6 +279,7 @@ sam::SamConfig sizes_of(const StateDict& state_dict) {
     config.pixel_std.fill(255.0F);
   }
   read_decoder(state_dict, config);
+  config.variant = release_of(config);
   finish(config, state_dict.source);
   return config;
 }
@@ -253,7 +287,7 @@ sam::SamConfig sizes_of(const StateDict& state_dict) {
 // Meta's checkpoints carry no config.
 sam::SamConfig config_from_tensors(const StateDict& state_dict) {
   sam::SamConfig config = sizes_of(state_dict);
-  check_blocks(config.image_encoder, state_dict.source);
+  check_blocks(config, state_dict.source);
   return config;
 }
 
@@ -289,6 +323,9 @@ void folder_settings(Io& io, sam::SamConfig& config) {
             kIouLayers);
   io.expect(h + "mask_decoder_config.iou_head_hidden_dim", config.mask_decoder.iou_head_hidden_dim,
             "mask_decoder.iou_prediction_head.layers.0.weight");
+  if (const auto& hq = config.mask_decoder.hq) {
+    io.expect(h + "mask_decoder_config.vit_dim", hq->vit_dim, kHqConvolution);
+  }
   io.fields(config, kHuggingFaceVision, v);
   io.fields(config, kHuggingFaceHeads, h);
   part_settings(io);
@@ -303,12 +340,18 @@ void folder_settings(Io& io, sam::SamConfig& config) {
   io.require_epsilon(h + "mask_decoder_config.layer_norm_eps", 1e-5);
 }
 
+// The class of transformers for a model.
+std::string_view folder_class(const sam::SamConfig& config) {
+  return config.mask_decoder.hq ? "sam_hq" : "sam";
+}
+
 sam::SamConfig config_from_folder(const FolderReader& folder, const StateDict& state_dict) {
   part_settings(folder);
   sam::SamConfig config = sizes_of(state_dict);
+  folder.expect("model_type", folder_class(config), "mask_decoder");
   config.mask_decoder.iou_head_depth = count_of(state_dict, kIouLayers, ".weight");
   folder_settings(folder, config);
-  config.variant = release_of(config.image_encoder);
+  config.variant = release_of(config);
   finish(config, FolderReader::kWhere);
   return config;
 }
@@ -318,7 +361,7 @@ sam::SamConfig found_config(const StateDict& state_dict) {
     return config_from_folder(*folder, state_dict);
   }
   const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
-  return reader ? config_from_file(*reader, variant_in(state_dict))
+  return reader ? config_from_file(*reader, state_dict)
                 : config_from_tensors(state_dict);
 }
 
@@ -329,7 +372,7 @@ Json sam_folder_config(sam::SamConfig config) {
     fail<UnsupportedError>("a folder of transformers", "a trunk that its SamModel has",
                            "TinyViT (MobileSAM)");
   }
-  FolderWriter folder("sam");
+  FolderWriter folder(folder_class(config));
   folder_settings(folder, config);
   return folder.json();
 }
@@ -342,7 +385,14 @@ sam::SamConfig sam_config_of(const StateDict& state_dict,
                                  .scale = 255.0,
                                  .side = found.image_encoder.img_size});
   if (!variant || *variant == found.variant) return found;
-  const sam::ImageEncoderConfig& asked = release_named(sam::releases(), *variant).sizes;
+  const sam::ReleasedSizes& asked = release_named(sam::releases(), *variant).sizes;
+  const std::string file = " (the file is " + printable(found.variant) + ")";
+  const bool hq = found.mask_decoder.hq.has_value();
+  if (asked.hq != hq) {
+    const auto told = [](bool has) { return has ? "SAM-HQ's" : "SAM's, without the HQ token"; };
+    fail<CheckpointError>("variant " + *variant + ": mask_decoder", told(asked.hq),
+                          told(hq) + file);
+  }
   const auto told = [](const sam::ImageEncoderConfig& e) {
     return e.tiny_vit ? "TinyViT of widths " + dims_text(e.tiny_vit->embed_dims)
                       : "width " + std::to_string(e.embed_dim);
@@ -350,7 +400,7 @@ sam::SamConfig sam_config_of(const StateDict& state_dict,
   fail<CheckpointError>(
       "variant " + *variant + ": " +
           (found.image_encoder.tiny_vit ? kTinyViTPatch : "image_encoder.patch_embed.proj.weight"),
-      told(asked), told(found.image_encoder) + " (the file is " + printable(found.variant) + ")");
+      told(asked.image_encoder), told(found.image_encoder) + file);
 }
 
 }  // namespace sam_rlx

@@ -13,7 +13,7 @@ constexpr Sign kSigns[] = {
 
 constexpr std::string_view kDecoders[] = {"mask_decoder.", "prompt_encoder."};
 
-// From transformers' SamModel. Names that no row fits are the same in both.
+// From transformers' SamModel and SamHQModel. Names that no row fits are the same in both.
 constexpr KeyRow kSamRows[] = {
     {"vision_encoder.pos_embed", "image_encoder.pos_embed"},
     {"vision_encoder.patch_embed.projection.", "image_encoder.patch_embed.proj."},
@@ -39,6 +39,17 @@ constexpr KeyRow kSamRows[] = {
     {"mask_decoder.upscale_conv1.", "mask_decoder.output_upscaling.0."},
     {"mask_decoder.upscale_layer_norm.", "mask_decoder.output_upscaling.1."},
     {"mask_decoder.upscale_conv2.", "mask_decoder.output_upscaling.3."},
+    {"mask_decoder.hq_token.", "mask_decoder.hf_token."},
+    {"mask_decoder.hq_mask_mlp.", "mask_decoder.hf_mlp."},
+    {"mask_decoder.compress_vit_conv1.", "mask_decoder.compress_vit_feat.0."},
+    {"mask_decoder.compress_vit_norm.", "mask_decoder.compress_vit_feat.1."},
+    {"mask_decoder.compress_vit_conv2.", "mask_decoder.compress_vit_feat.3."},
+    {"mask_decoder.encoder_conv1.", "mask_decoder.embedding_encoder.0."},
+    {"mask_decoder.encoder_norm.", "mask_decoder.embedding_encoder.1."},
+    {"mask_decoder.encoder_conv2.", "mask_decoder.embedding_encoder.3."},
+    {"mask_decoder.mask_conv1.", "mask_decoder.embedding_maskfeature.0."},
+    {"mask_decoder.mask_norm.", "mask_decoder.embedding_maskfeature.1."},
+    {"mask_decoder.mask_conv2.", "mask_decoder.embedding_maskfeature.3."},
 };
 
 constexpr KeyRow kSamShort[] = {
@@ -70,6 +81,7 @@ constexpr KeyRow kGgufNames[] = {
     {"image_encoder.tiny_vit.depths", "vision.tiny_vit.block_counts"},
     {"image_encoder.tiny_vit.num_heads", "vision.tiny_vit.head_counts"},
     {"image_encoder.tiny_vit.window_sizes", "vision.tiny_vit.window_sizes"},
+    {"mask_decoder.hq.vit_dim", "decoder.hq.vit_dim"},
 };
 
 // Other spellings of Meta's names.
@@ -100,8 +112,10 @@ ModelInfo info_of(const NetworkConfig& any) {
           .version = "1.0",
           .img_size = config.image_encoder.img_size,
           .mask_side = config.prompt_encoder.mask_input_size(),
-          .num_multimask_outputs = config.mask_decoder.num_multimask_outputs,
-          .mask_threshold = config.mask_threshold};
+          .num_multimask_outputs =
+              config.mask_decoder.hq ? 1 : config.mask_decoder.num_multimask_outputs,
+          .mask_threshold = config.mask_threshold,
+          .has_hq_token = config.mask_decoder.hq.has_value()};
 }
 
 }  // namespace
@@ -134,7 +148,7 @@ const Family& sam_family() {
       .released_config =
           [] {
             sam::SamConfig config;
-            config.image_encoder = sam::releases().front().sizes;
+            config.image_encoder = sam::releases().front().sizes.image_encoder;
             return NetworkConfig(config);
           },
       .release_of = [](const NetworkConfig& config) { return info_of(config).variant; },

@@ -7,27 +7,45 @@
 namespace sam_rlx::sam {
 namespace {
 
-SizedRelease<ImageEncoderConfig> vit(std::string_view variant, const ReleasedFile& file,
-                                     ImageEncoderConfig sizes) {
-  sizes.mlp_dim = 4 * sizes.embed_dim;
+using SamRelease = SizedRelease<ReleasedSizes>;
+
+SamRelease release(std::string_view variant, std::string_view source, const ReleasedFile& file,
+                   const ReleasedSizes& sizes) {
   return {{.variant = variant,
            .name = variant,
-           .source = "https://github.com/facebookresearch/segment-anything",
+           .source = source,
            .license = "Apache-2.0",
            .files = {file}},
           sizes};
 }
 
-SizedRelease<ImageEncoderConfig> mobile_sam() {
-  return {{.variant = "vit_t",
-           .name = "vit_t",
-           .source = "https://github.com/ChaoningZhang/MobileSAM",
-           .license = "Apache-2.0",
-           .files = {{"1.0", "mobile_sam.pt", 40'728'226}}},
-          {.tiny_vit = TinyViTConfig{.embed_dims = {64, 128, 160, 320},
-                                     .depths = {2, 2, 6, 2},
-                                     .num_heads = {2, 4, 5, 10},
-                                     .window_sizes = {7, 7, 14, 7}}}};
+SamRelease sam(std::string_view variant, const ReleasedFile& file,
+               const ImageEncoderConfig& sizes) {
+  return release(variant, "https://github.com/facebookresearch/segment-anything", file, {sizes});
+}
+
+SamRelease sam_hq(std::string_view variant, const ReleasedFile& file,
+                  const ImageEncoderConfig& sizes) {
+  return release(variant, "https://github.com/SysCV/sam-hq", file, {sizes, true});
+}
+
+ImageEncoderConfig vit(std::int64_t embed_dim, std::int64_t depth, std::int64_t num_heads) {
+  ImageEncoderConfig sizes{.embed_dim = embed_dim,
+                           .depth = depth,
+                           .num_heads = num_heads,
+                           .mlp_dim = 4 * embed_dim};
+  for (std::int64_t i = 1; i <= 4; ++i) sizes.global_attn_indexes.push_back(i * depth / 4 - 1);
+  return sizes;
+}
+ImageEncoderConfig vit_b() { return vit(768, 12, 12); }
+ImageEncoderConfig vit_l() { return vit(1024, 24, 16); }
+ImageEncoderConfig vit_h() { return vit(1280, 32, 16); }
+
+ImageEncoderConfig vit_t() {
+  return {.tiny_vit = TinyViTConfig{.embed_dims = {64, 128, 160, 320},
+                                    .depths = {2, 2, 6, 2},
+                                    .num_heads = {2, 4, 5, 10},
+                                    .window_sizes = {7, 7, 14, 7}}};
 }
 
 }  // namespace
@@ -63,6 +81,17 @@ bool ImageEncoderConfig::is_global(std::int64_t block) const {
          global_attn_indexes.end();
 }
 
+std::int64_t ImageEncoderConfig::early_dim() const {
+  if (!tiny_vit) {
+    const auto block = std::min_element(global_attn_indexes.begin(), global_attn_indexes.end());
+    return block != global_attn_indexes.end() && *block < depth ? embed_dim : 0;
+  }
+  const TinyViTConfig& t = *tiny_vit;
+  const bool whole = t.num_layers() >= 2 &&
+                     t.patch_stride() * t.merge_stride(0) * t.merge_stride(1) == t.stride();
+  return whole ? t.embed_dims[std::min<std::size_t>(2, t.embed_dims.size() - 1)] : 0;
+}
+
 void SamConfig::set_image_size(std::int64_t size) {
   const std::int64_t patch = image_encoder.patch_size;
   if (size < patch || size % patch != 0 || size > 4096) {
@@ -74,21 +103,17 @@ void SamConfig::set_image_size(std::int64_t size) {
   prompt_encoder.image_embedding_size = size / patch;
 }
 
-std::span<const SizedRelease<ImageEncoderConfig>> releases() {
+std::span<const SizedRelease<ReleasedSizes>> releases() {
   static const std::array kReleases{
-      mobile_sam(),
-      vit("vit_b", {"1.0", "sam_vit_b_01ec64.pth", 375'042'383},
-          {.embed_dim = 768, .depth = 12, .num_heads = 12, .global_attn_indexes = {2, 5, 8, 11}}),
-      vit("vit_l", {"1.0", "sam_vit_l_0b3195.pth", 1'249'524'607},
-          {.embed_dim = 1024,
-           .depth = 24,
-           .num_heads = 16,
-           .global_attn_indexes = {5, 11, 17, 23}}),
-      vit("vit_h", {"1.0", "sam_vit_h_4b8939.pth", 2'564'550'879},
-          {.embed_dim = 1280,
-           .depth = 32,
-           .num_heads = 16,
-           .global_attn_indexes = {7, 15, 23, 31}}),
+      release("vit_t", "https://github.com/ChaoningZhang/MobileSAM",
+              {"1.0", "mobile_sam.pt", 40'728'226}, {vit_t()}),
+      sam_hq("hq_vit_tiny", {"1.0", "sam_hq_vit_tiny.pth", 42'528'543}, vit_t()),
+      sam_hq("hq_vit_b", {"1.0", "sam_hq_vit_b.pth", 379'351'065}, vit_b()),
+      sam_hq("hq_vit_l", {"1.0", "sam_hq_vit_l.pth", 1'254'888'265}, vit_l()),
+      sam_hq("hq_vit_h", {"1.0", "sam_hq_vit_h.pth", 2'570'967'401}, vit_h()),
+      sam("vit_b", {"1.0", "sam_vit_b_01ec64.pth", 375'042'383}, vit_b()),
+      sam("vit_l", {"1.0", "sam_vit_l_0b3195.pth", 1'249'524'607}, vit_l()),
+      sam("vit_h", {"1.0", "sam_vit_h_4b8939.pth", 2'564'550'879}, vit_h()),
   };
   return kReleases;
 }

@@ -85,6 +85,9 @@ struct ImageEncoderConfig {
   std::int64_t table_grid() const { return table_size / patch_size; }
   std::int64_t head_dim() const { return embed_dim / num_heads; }
   bool is_global(std::int64_t block) const;
+  // Of the map (g, g, early_dim) that SAM-HQ takes from inside the trunk: behind the first block
+  // with global attention, or behind the second layer of TinyViT. 0: there is no such map.
+  std::int64_t early_dim() const;
 };
 
 // Upstream: segment_anything/modeling/prompt_encoder.py, PromptEncoder.
@@ -127,12 +130,25 @@ struct TwoWayTransformerConfig {
   }
 };
 
+// Upstream: segment_anything_hq/modeling/mask_decoder_hq.py, what MaskDecoderHQ adds.
+struct HqConfig {
+  std::int64_t vit_dim = 768;  // early_dim of the trunk
+
+  template <class V>
+  void fields(V& v) {
+    v("vit_dim", vit_dim, 1, kMaxConfigSize);
+  }
+
+  bool operator==(const HqConfig&) const = default;
+};
+
 // Upstream: segment_anything/modeling/mask_decoder.py, MaskDecoder.
 struct MaskDecoderConfig {
   TwoWayTransformerConfig transformer;
   std::int64_t num_multimask_outputs = 3;
   std::int64_t iou_head_depth = 3;
   std::int64_t iou_head_hidden_dim = 256;
+  std::optional<HqConfig> hq = {};  // SAM-HQ
 
   template <class V>
   void fields(V& v) {
@@ -140,6 +156,7 @@ struct MaskDecoderConfig {
     v("num_multimask_outputs", num_multimask_outputs, 1, 64);
     v("iou_head_depth", iou_head_depth, 1, 64);
     v("iou_head_hidden_dim", iou_head_hidden_dim, 1, kMaxConfigSize);
+    v("hq", hq);
   }
 
   std::int64_t num_mask_tokens() const { return num_multimask_outputs + 1; }
@@ -175,7 +192,13 @@ struct SamConfig {
   static std::span<const std::string_view> packed_layers();
 };
 
-// Upstream: segment_anything/build_sam.py, and mobile_sam/build_sam.py.
-std::span<const SizedRelease<ImageEncoderConfig>> releases();
+// What tells released variants from each other.
+struct ReleasedSizes {
+  ImageEncoderConfig image_encoder;
+  bool hq = false;
+};
+// Upstream: segment_anything/build_sam.py, and those of mobile_sam and segment_anything_hq. Those
+// of segment_anything are the last ones.
+std::span<const SizedRelease<ReleasedSizes>> releases();
 
 }  // namespace sam_rlx::sam

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/attention.h"
+#include "ops/elementwise.h"
 #include "ops/resize.h"
 
 namespace sam_rlx::sam {
@@ -139,7 +140,7 @@ void ImageEncoderViT::pack(const KernelTable& kernels) {
   pos_embed = resize_pos_embed(kernels, pos_embed, config.grid());
 }
 
-View ImageEncoderViT::forward(Context& ctx, ConstView image) const {
+View ImageEncoderViT::forward(Context& ctx, ConstView image, View early) const {
   const std::int64_t g = config.grid();
   const View out = ctx.workspace.floats({1, g, g, config.out_chans});
   const Workspace::Scope scratch(ctx.workspace);
@@ -148,6 +149,10 @@ View ImageEncoderViT::forward(Context& ctx, ConstView image) const {
   for (const Block& block : blocks) {
     ctx.check_interrupt();
     block.forward_(ctx, x);
+    if (early.data != nullptr && block.attn.window_size == 0) {
+      copy_(ctx, early, x);
+      early = {};
+    }
   }
   neck.forward(ctx, x, out);
   return out;

@@ -1,5 +1,7 @@
 #include "models/sam/mask_decoder.h"
 
+#include <algorithm>
+
 #include "ops/elementwise.h"
 #include "ops/mask_upscaling.h"
 
@@ -43,6 +45,7 @@ MaskDecoder::MaskDecoder(const MaskDecoderConfig& sizes)
   }
   iou_prediction_head =
       MLP(channels, config.iou_head_hidden_dim, config.num_mask_tokens(), config.iou_head_depth);
+  if (config.hq) hq.emplace(*config.hq, channels);
 }
 
 void MaskDecoder::visit(ParamVisitor& v) {
@@ -52,21 +55,24 @@ void MaskDecoder::visit(ParamVisitor& v) {
   v("output_upscaling", output_upscaling);
   v("output_hypernetworks_mlps", output_hypernetworks_mlps);
   v("iou_prediction_head", iou_prediction_head);
+  if (hq) v("", *hq);
 }
 
 MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in, Masks wanted) const {
   const std::int64_t masks = config.num_mask_tokens();
   const std::int64_t channels = config.transformer.embedding_dim;
-  const std::int64_t count = 1 + masks + in.sparse.shape[0];
+  const std::int64_t outputs = num_output_tokens();
+  const std::int64_t count = outputs + in.sparse.shape[0];
   const Decoded out{wanted, ctx.workspace.floats({1 + wanted.count, channels}),
                     ctx.workspace.floats(in.map.shape), ctx.workspace.floats({masks})};
   const Workspace::Scope scratch(ctx.workspace);
 
-  // Tokens: IoU, masks, prompt.
+  // Tokens: IoU, masks, SAM-HQ's, prompt.
   const View tokens = ctx.workspace.floats({count, channels});
   copy_(ctx, {tokens.data, Shape{1, channels}}, iou_token.weight);
   copy_(ctx, {tokens.data + channels, Shape{masks, channels}}, mask_tokens.weight);
-  copy_(ctx, {tokens.data + (1 + masks) * channels, in.sparse.shape}, in.sparse);
+  if (hq) copy_(ctx, tokens[outputs - 1], hq->hf_token.weight);
+  copy_(ctx, {tokens.data + outputs * channels, in.sparse.shape}, in.sparse);
 
   const Shape positions{in.map.shape[0] * in.map.shape[1], channels};
   transformer.forward_(ctx,
@@ -82,6 +88,33 @@ MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in, Masks w
 
 void MaskDecoder::predict_masks(Context& ctx, const Decoded& decoded, std::int64_t first,
                                 View masks) const {
+  upscale(ctx, decoded, first, masks, {});
+  ctx.record(path + ".low_res_masks", masks);
+}
+
+std::int64_t MaskDecoder::best_multimask(const Decoded& decoded) const {
+  const float* const iou = decoded.iou_predictions.data;
+  return std::max_element(iou + 1, iou + config.num_mask_tokens()) - iou;
+}
+
+void MaskDecoder::predict_hq_mask(Context& ctx, const Decoded& decoded, ConstView hq_features,
+                                  std::optional<std::int64_t> added, View mask) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View upscaled = ctx.workspace.floats(hq_features.shape);
+  const View masks = mask.reshape({1, mask.shape[0], mask.shape[1]});
+  const View none{mask.data, {0, mask.shape[0], mask.shape[1]}};
+  upscale(ctx, decoded, added.value_or(0), added ? masks : none, upscaled);
+  hq->predict_mask(ctx,
+                   {.token = decoded.tokens[decoded.tokens.shape[0] - 1],
+                    .upscaled = upscaled,
+                    .hq_features = hq_features,
+                    .adds = added.has_value()},
+                   mask);
+  ctx.record(path + ".low_res_masks", masks);
+}
+
+void MaskDecoder::upscale(Context& ctx, const Decoded& decoded, std::int64_t first, View masks,
+                          View upscaled) const {
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t channels = config.transformer.embedding_dim;
   const std::int64_t count = masks.shape[0];
@@ -102,9 +135,9 @@ void MaskDecoder::predict_masks(Context& ctx, const Decoded& decoded, std::int64
                  .norm_eps = up.norm.eps,
                  .weight2 = up.conv2_weight,
                  .bias2 = up.conv2_bias,
-                 .hyper = hyper},
+                 .hyper = hyper,
+                 .upscaled = upscaled},
                 masks);
-  ctx.record(path + ".low_res_masks", masks);
 }
 
 }  // namespace sam_rlx::sam

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "layers/mlp.h"
 #include "layers/norm.h"
 #include "models/sam/config.h"
+#include "models/sam/hq_head.h"
 #include "models/sam/prompt_encoder.h"
 #include "models/sam/transformer.h"
 
@@ -28,6 +30,7 @@ struct OutputUpscaling {
 struct SharedFeatures {
   Tensor embedding;        // (g, g, C): the image embedding plus the no-mask embedding
   ProjectedMap projected;  // of the decoder's first layer
+  Tensor hq_features;      // (4g, 4g, C / 8): SAM-HQ, which prompts with a mask need too
 };
 
 // Image embedding (g, g, C) -> out. Tensors of the right size are used again.
@@ -44,13 +47,14 @@ struct MaskDecoder {
   OutputUpscaling output_upscaling;
   std::vector<MLP> output_hypernetworks_mlps;
   MLP iou_prediction_head;
+  std::optional<HqHead> hq;  // SAM-HQ; its parts are named as those of the decoder
   std::string path;
 
   MaskDecoder() = default;
   explicit MaskDecoder(const MaskDecoderConfig& sizes);
   void visit(ParamVisitor& v);
 
-  // Those that will be asked for: first, first + 1, ...
+  // Those that will be asked for: first, first + 1, ... The HQ token's stands behind the others.
   struct Masks {
     std::int64_t first = 0, count = 0;
   };
@@ -70,6 +74,22 @@ struct MaskDecoder {
   Decoded decode(Context& ctx, const Inputs& in, Masks wanted) const;
   // Logits of the masks first, first + 1, ..., which are among decoded.masks -> (count, 4g, 4g).
   void predict_masks(Context& ctx, const Decoded& decoded, std::int64_t first, View masks) const;
+
+  // What SAM-HQ's mask is made with: all output tokens from `first` on.
+  Masks hq_tokens(std::int64_t first) const { return {first, num_output_tokens() - 1 - first}; }
+  // Of the masks behind mask 0, the one with the largest predicted IoU; the first of equal ones.
+  std::int64_t best_multimask(const Decoded& decoded) const;
+  // Logits of SAM-HQ's mask: those of the HQ token, and of the mask `added` if there is one, which
+  // is among decoded.masks -> mask (4g, 4g).
+  void predict_hq_mask(Context& ctx, const Decoded& decoded, ConstView hq_features,
+                       std::optional<std::int64_t> added, View mask) const;
+
+ private:
+  std::int64_t num_output_tokens() const { return 1 + config.num_mask_tokens() + (hq ? 1 : 0); }
+  // Vectors (count, C / 8) of the masks first, first + 1, ... -> their logits; `upscaled` (4g, 4g,
+  // C / 8) or none gets what they are made of.
+  void upscale(Context& ctx, const Decoded& decoded, std::int64_t first, View masks,
+               View upscaled) const;
 };
 
 }  // namespace sam_rlx::sam

@@ -36,14 +36,31 @@ struct Sam {
     v("mask_decoder", mask_decoder);
   }
 
-  // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, C).
-  View forward_image(Context& ctx, ConstView image) const {
-    return std::visit([&](const auto& trunk) { return trunk.forward(ctx, image); }, image_encoder);
+  // What prompts need of an image. Normalized, padded image (1, S, S, 3) -> image embedding
+  // (1, g, g, C) and, of SAM-HQ, hq_features (4g, 4g, C / 8).
+  struct ImageMaps {
+    View embedding, hq_features = {};
+  };
+  ImageMaps forward_image(Context& ctx, ConstView image) const {
+    if (!mask_decoder.hq) return {forward_trunk(ctx, image, {})};
+    const ImageEncoderConfig& sizes = config.image_encoder;
+    const std::int64_t g = sizes.grid();
+    const View hq_features = ctx.workspace.floats({4 * g, 4 * g, sizes.out_chans / 8});
+    const View early = ctx.workspace.floats({1, g, g, sizes.early_dim()});
+    const View embedding = forward_trunk(ctx, image, early);
+    mask_decoder.hq->image_features(ctx, embedding, early, hq_features);
+    return {embedding, hq_features};
   }
 
   // Image embedding (g, g, C) -> what prompts without a mask share.
   void prepare(Context& ctx, ConstView image_embedding, SharedFeatures& out) const {
     share_features(ctx, prompt_encoder, mask_decoder.transformer, image_embedding, out);
+  }
+
+ private:
+  View forward_trunk(Context& ctx, ConstView image, View early) const {
+    return std::visit([&](const auto& trunk) { return trunk.forward(ctx, image, early); },
+                      image_encoder);
   }
 };
 

@@ -6,6 +6,7 @@
 #include "layers/mlp.h"
 #include "ops/attention.h"
 #include "ops/bottleneck.h"
+#include "ops/elementwise.h"
 #include "ops/window_groups.h"
 
 namespace sam_rlx::sam {
@@ -231,12 +232,15 @@ void TinyViT::visit(ParamVisitor& v) {
   v("neck", neck);
 }
 
-View TinyViT::forward(Context& ctx, ConstView image) const {
+View TinyViT::forward(Context& ctx, ConstView image, View early) const {
   const std::int64_t g = config.grid();
   const View out = ctx.workspace.floats({1, g, g, config.out_chans});
   const Workspace::Scope scratch(ctx.workspace);
   View x = conv_layer.forward(ctx, patch_embed.forward(ctx, image));
-  for (const TinyViTLayer<TinyViTBlock>& layer : layers) x = layer.forward(ctx, x);
+  for (const TinyViTLayer<TinyViTBlock>& layer : layers) {
+    x = layer.forward(ctx, x);
+    if (early.data != nullptr && &layer == &layers.front()) copy_(ctx, early, x);
+  }
   neck.forward(ctx, x, out);
   return out;
 }

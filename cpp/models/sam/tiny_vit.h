@@ -135,8 +135,9 @@ struct TinyViT {
   // Raises InternalError without sizes of TinyViT.
   explicit TinyViT(const ImageEncoderConfig& sizes);
   void visit(ParamVisitor& v);
-  // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, out_chans).
-  View forward(Context& ctx, ConstView image) const;
+  // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, out_chans). `early` or none
+  // gets the map (1, g, g, early_dim) behind layers.1.
+  View forward(Context& ctx, ConstView image, View early = {}) const;
 };
 
 }  // namespace sam_rlx::sam

@@ -24,10 +24,13 @@ class SamFrontEnd final : public ImageFrontEnd {
     transform_.preprocess(ctx, image, input);
   }
   void forward_image(Context& ctx, ConstView input, const Outputs& out) const override {
-    const View embedding = network().forward_image(ctx, input)[0];
-    Tensor& kept = out.clicks->embedding;
-    if (kept.shape() != embedding.shape) kept = Tensor(embedding.shape);
-    copy_(ctx, kept, embedding);
+    const sam::Sam::ImageMaps maps = network().forward_image(ctx, input);
+    keep(ctx, maps.embedding[0], out.clicks->embedding);
+    if (maps.hq_features.data != nullptr) keep(ctx, maps.hq_features, *out.hq_features);
+  }
+  static void keep(Context& ctx, ConstView map, Tensor& kept) {
+    if (kept.shape() != map.shape) kept = Tensor(map.shape);
+    copy_(ctx, kept, map);
   }
 
   ImageTransform transform_;

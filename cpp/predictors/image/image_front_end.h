@@ -39,6 +39,7 @@ class ImageFrontEnd {
   // for.
   struct Outputs {
     sam2::ImageFeatures* clicks = nullptr;  // without no_mem_embed; SAM 1 has the embedding only
+    Tensor* hq_features = nullptr;          // SAM-HQ
     sam3::DetectorFeatures* detector = nullptr;  // SAM 3
   };
   // uint8 RGB -> out.

@@ -155,6 +155,13 @@ void ImagePredictor::finish_low_res_(View low_res) const {
   if (model_->family().defaults.clamps_low_res_masks) sam2::clamp_prompt_logits(low_res, low_res);
 }
 
+void ImagePredictor::check_hq_token_only(bool hq_token_only) const {
+  const ModelInfo& info = model_->info();
+  if (hq_token_only && !info.has_hq_token) {
+    fail("hq_token_only", "false, or a model of SAM-HQ", info.family + " " + info.variant);
+  }
+}
+
 void ImagePredictor::check_prompts(const PromptBatch& prompts, PromptRules rules) const {
   const auto count = static_cast<std::size_t>(prompts.batch);
   const bool is_upstream = rules == PromptRules::kUpstream;
@@ -175,6 +182,7 @@ void ImagePredictor::check_prompts(const PromptBatch& prompts, PromptRules rules
 void ImagePredictor::decode(const PromptBatch& prompts, const DecodeJob& job) {
   const InUse guard(busy_, "predict");
   const Size orig_hw = current_hw("predict");
+  check_hq_token_only(job.hq_token_only);
   const int threads = num_threads();
   if (trace_ == nullptr && threads > 1 && prompts.batch >= threads) {
     // Many prompts: one a thread, so that its map stays in the cache.

@@ -16,6 +16,7 @@ void SamCropPredictor::predict(const double* points, std::optional<float> iou_th
   // Masks that are refined are filtered only then.
   predictor_.decode(prompts, {.frame = Frame::kOriginalFloat64,
                               .multimask_output = options_.multimask_output,
+                              .hq_token_only = options_.hq_token_only,
                               .iou_threshold = options_.use_m2m ? std::nullopt : iou_threshold,
                               .low_res = low_res,
                               .iou = iou});

@@ -11,6 +11,7 @@ namespace sam_rlx {
 // Arguments of SAM2AutomaticMaskGenerator that SamAutomaticMaskGenerator does not have.
 struct CropOptions {
   bool multimask_output = true;
+  bool hq_token_only = false;  // SAM-HQ
   // Each mask is a prompt for itself once more, with its point; SAM 2.
   bool use_m2m = false;
   std::optional<double> mask_threshold;  // the model's

@@ -26,30 +26,42 @@ class SamImageState final : public ImageState {
   const sam::Sam& sam() const { return model().sam(); }
   sam::Prompt prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
                         Frame frame) const;
+  void decode_hq(Context& ctx, const sam::MaskDecoder::Inputs& in, std::int64_t index,
+                 const DecodeJob& job) const;
 };
 
 // ---------------------------------------------------------------- the image
 
 void SamImageState::encode(Context& ctx, const ImageView& image) {
-  front_end().encode(ctx, image, resize(), {.clicks = &features_});
+  front_end().encode(ctx, image, resize(),
+                     {.clicks = &features_, .hq_features = &shared_.hq_features});
   sam().prepare(ctx, features_.embedding, shared_);
 }
 
 std::vector<Shape> SamImageState::embedding_shapes() const {
   const sam::ImageEncoderConfig& config = sam().config.image_encoder;
-  return {{1, config.out_chans, config.grid(), config.grid()}};
+  const std::int64_t g = config.grid(), channels = config.out_chans;
+  std::vector<Shape> shapes{{1, channels, g, g}};
+  if (sam().mask_decoder.hq) shapes.push_back({1, channels / 8, 4 * g, 4 * g});
+  return shapes;
 }
 
 std::vector<Tensor> SamImageState::embeddings() const {
   std::vector<Tensor> out;
   out.push_back(to_channels_first(model().kernels(), features_.embedding));
+  if (sam().mask_decoder.hq) {
+    out.push_back(to_channels_first(model().kernels(), shared_.hq_features));
+  }
   return out;
 }
 
 void SamImageState::adopt(Context& ctx, std::span<const ConstView> embeddings) {
-  const Shape& shape = embeddings[0].shape;
-  if (features_.embedding.empty()) features_.embedding = Tensor({shape[2], shape[3], shape[1]});
-  to_channels_last(ctx, embeddings[0], features_.embedding);
+  const auto take = [&](ConstView map, Tensor& kept) {
+    if (kept.empty()) kept = Tensor({map.shape[2], map.shape[3], map.shape[1]});
+    to_channels_last(ctx, map, kept);
+  };
+  take(embeddings[0], features_.embedding);
+  if (sam().mask_decoder.hq) take(embeddings[1], shared_.hq_features);
   sam().prepare(ctx, features_.embedding, shared_);
 }
 
@@ -119,6 +131,7 @@ void SamImageState::decode(Context& ctx, const PromptBatch& prompts, std::int64_
     in.map = dense[0];
     in.projected = nullptr;
   }
+  if (sam.mask_decoder.hq) return decode_hq(ctx, in, index, job);
   const std::int64_t first = job.multimask_output ? 1 : 0, count = job.iou.shape[1];
   const sam::MaskDecoder::Decoded decoded = sam.mask_decoder.decode(ctx, in, {first, count});
   const float* const iou = decoded.iou_predictions.data + first;
@@ -133,6 +146,21 @@ void SamImageState::decode(Context& ctx, const PromptBatch& prompts, std::int64_
     sam.mask_decoder.predict_masks(ctx, decoded, first + k,
                                    mask.reshape({1, mask.shape[0], mask.shape[1]}));
   }
+}
+
+// One mask: that of the HQ token, on top of the best of SAM's masks, or of its single one.
+void SamImageState::decode_hq(Context& ctx, const sam::MaskDecoder::Inputs& in, std::int64_t index,
+                              const DecodeJob& job) const {
+  const sam::MaskDecoder& decoder = sam().mask_decoder;
+  const sam::MaskDecoder::Decoded decoded =
+      decoder.decode(ctx, in, decoder.hq_tokens(job.multimask_output ? 1 : 0));
+  const std::int64_t best = job.multimask_output ? decoder.best_multimask(decoded) : 0;
+  const float iou = decoded.iou_predictions.data[best];
+  job.iou.data[index] = iou;
+  if (job.iou_threshold && !(iou > *job.iou_threshold)) return;
+  decoder.predict_hq_mask(ctx, decoded, shared_.hq_features,
+                          job.hq_token_only ? std::nullopt : std::optional(best),
+                          job.low_res[index][0]);
 }
 
 }  // namespace

@@ -194,7 +194,8 @@ class ImageEmbeddings:
         """Copies of all that prompts need of the current image, float32.
 
         `ImagePredictor`: the encoder's output (1, C, h, w); with SAM 2 and SAM 3 also the finer
-        maps that the decoder takes, (1, C / 8, 4 h, 4 w) and (1, C / 4, 2 h, 2 w).
+        maps that the decoder takes, (1, C / 8, 4 h, 4 w) and (1, C / 4, 2 h, 2 w); with SAM-HQ the
+        map of its finer features, (1, C / 8, 4 h, 4 w).
 
         `ConceptPredictor`: the coarsest map (h, w, C), the fusion encoder up to where the prompt
         comes in (h w, C), the token of a prompt without examples (1, C), and the finer maps behind

@@ -27,6 +27,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "torchvision": ("parity",),
     "segment-anything": ("parity",),
     "mobilesam-mirror": ("parity",),
+    "segment-anything-hq": ("parity",),
     "rf-sam-2": ("parity",),
     "sam3": ("parity",),
     "open_clip_torch": ("parity",),

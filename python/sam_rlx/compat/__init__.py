@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from sam_rlx._internal.public import loader, public_names
 
-_PARTS = dict.fromkeys(("sam2", "sam3", "segment_anything"))
+_PARTS = dict.fromkeys(("sam2", "sam3", "segment_anything", "segment_anything_hq"))
 
 if TYPE_CHECKING:
-    from sam_rlx.compat import sam2, sam3, segment_anything  # noqa: F401
+    from sam_rlx.compat import sam2, sam3, segment_anything, segment_anything_hq  # noqa: F401
 else:
     __getattr__ = loader(__name__, _PARTS)
 __dir__ = public_names(__name__, _PARTS)

@@ -130,7 +130,7 @@ class _Prompts:
 
     def __init__(self, job: Job, model: Model) -> None:
         self._predictor = ImagePredictor(model, num_threads=job.threads)
-        self._tiles = job.tiles
+        self._tiles, self._options = job.tiles, job.options
 
     def find(self, item: Item, image: Image) -> Masks:
         check_prompts(item, (image.shape[0], image.shape[1]))
@@ -157,7 +157,7 @@ class _Prompts:
 
     def _predict(self, prompts: Sequence[Prompt], given: Mapping[str, Any]) -> Masks:
         """Predict prompts of one form in one call; `given` says which tiles of what."""
-        arguments: dict[str, Any] = {**given}
+        arguments: dict[str, Any] = {**given, **self._options}
         points, has_box = _form(prompts[0])
         if points:
             arguments["point_coords"] = np.array([prompt.points for prompt in prompts])

@@ -26,6 +26,8 @@ _UNUSED = "points and boxes for all images are not used: each image has its own 
 _GENERATOR_OPTIONS = {
     *inspect.signature(MaskGenerator).parameters,
 } - {"model", "num_threads", "output_mode", "point_grids"}
+# Those that prompts have too.
+_PROMPT_OPTIONS = {"hq_token_only"}
 
 
 @dataclass(frozen=True)
@@ -178,9 +180,10 @@ def _task(plan: sources.Plan, texts: Sequence[str], options: Mapping[str, Any]) 
             f"options: expected arguments of MaskGenerator, {sorted(_GENERATOR_OPTIONS)}, found "
             f"{unknown}"
         )
-    if options and (has_texts or has_prompts):
+    alone = [*options] if has_texts else [*(set(options) - _PROMPT_OPTIONS)] if has_prompts else []
+    if alone:
         raise InvalidArgumentError(
-            f"options: expected them in everything mode only, found {list(options)} with prompts"
+            f"options: expected them in everything mode only, found {sorted(alone)} with prompts"
         )
     return "text" if has_texts else "prompts" if has_prompts else "everything"
 

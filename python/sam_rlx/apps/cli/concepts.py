@@ -66,8 +66,10 @@ def check(args: argparse.Namespace) -> None:
     """Raise `UsageError` for options that do not go together."""
     if args.tile is not None and (args.box or args.point or args.box_label):
         raise UsageError("--tile: expected --text alone, found examples, which lie in one tile")
-    if args.mask or args.multimask:
-        raise UsageError("expected no --mask and --multimask beside --text and --box-label")
+    if args.mask or args.multimask or args.hq_token_only:
+        raise UsageError(
+            "expected no --mask, --multimask and --hq-token-only beside --text and --box-label"
+        )
     if args.box_label and len(args.box_label) != len(args.box):
         raise UsageError(
             f"expected one --box-label for each --box, found {len(args.box_label)} for "

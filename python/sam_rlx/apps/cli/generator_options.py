@@ -7,6 +7,7 @@ from sam_rlx._internal import options as _options
 from sam_rlx.apps.cli import common
 
 _REGION_AREA = "min_mask_region_area"
+_HQ_TOKEN_ONLY = "hq_token_only"
 _OPTIONS = (
     "points_per_side",
     "points_per_batch",
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="one mask for each object, for counting: no parts, no unions, no ground",
     )
+    add_hq_token_only(parser)
 
 
 def _add(parser: argparse.ArgumentParser, name: str) -> None:
@@ -51,7 +53,22 @@ def region_area(args: argparse.Namespace) -> dict[str, Any]:
     return {} if value is None else {_REGION_AREA: value}
 
 
+def add_hq_token_only(parser: argparse.ArgumentParser) -> None:
+    """Add ``--hq-token-only``, which predictors of images have."""
+    parser.add_argument(
+        "--hq-token-only",
+        action="store_true",
+        default=None,
+        help="SAM-HQ: the mask of its own token alone, for images of one object",
+    )
+
+
+def hq_token_only(args: argparse.Namespace) -> dict[str, Any]:
+    """Return it if it was given, as an argument of predictors."""
+    return {_HQ_TOKEN_ONLY: True} if getattr(args, _HQ_TOKEN_ONLY) else {}
+
+
 def given(args: argparse.Namespace) -> dict[str, Any]:
     """Return those options that were given, as arguments of `MaskGenerator`."""
-    values = {name: getattr(args, name) for name in (*_OPTIONS, "objects_only")}
+    values = {name: getattr(args, name) for name in (*_OPTIONS, "objects_only", _HQ_TOKEN_ONLY)}
     return {name: value for name, value in values.items() if value is not None}

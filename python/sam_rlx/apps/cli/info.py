@@ -70,7 +70,7 @@ def _print_releases(rows: list[dict[str, Any]]) -> None:
     common.tell("released models that load:")
     for row in rows:
         megabytes = f"{row['bytes'] / 1e6:,.0f} MB"
-        names = f"{row['family']:<5} {row['version']:<4} {row['variant']:<9} {row['file']:<25}"
+        names = f"{row['family']:<5} {row['version']:<4} {row['variant']:<11} {row['file']:<25}"
         common.tell(f"  {names} {megabytes:>8}  {row['license']}")
 
 

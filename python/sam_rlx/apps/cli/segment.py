@@ -62,10 +62,13 @@ def add_parser(commands: Any) -> None:
     clicks.add_arguments(parser)
     parser.add_argument("--mask", type=Path, metavar="FILE", help=mask_files.HELP)
     parser.add_argument(
-        "--multimask", action="store_true", help="give three candidates; the overlay shows the best"
+        "--multimask",
+        action="store_true",
+        help="give three candidates (SAM-HQ: the best of three); the overlay shows the best",
     )
     concepts.add_arguments(parser)
     generator_options.add_region_area(parser)
+    generator_options.add_hq_token_only(parser)
     tiles.add_arguments(parser)
     outputs.add_output_arguments(parser)
     parser.set_defaults(run=run)
@@ -124,6 +127,7 @@ class _PromptFinder:
             "mask": mask,
             "multimask": args.multimask,
             **generator_options.region_area(args),
+            **generator_options.hq_token_only(args),
         }
 
     def plan(self) -> str:
@@ -135,6 +139,7 @@ class _PromptFinder:
     def find(self, image: tiles.Image, say: Say) -> Found:
         """Predict masks."""
         prompts = self._prompts | generator_options.region_area(self._args)
+        prompts |= generator_options.hq_token_only(self._args)
         if self._mask is not None:
             hw = (image.shape[0], image.shape[1])
             prompts["mask_input"] = self._mask.as_logits(self._predictor.model, hw)

@@ -36,11 +36,16 @@ def reference_of(model: Model, choice: str) -> Any:
         if issubclass(kind, transformers_references.TransformersReference):
             return transformers_references.EdgeTamReference
         return references.EdgeTamReference
-    if not encoder.get("tiny_vit"):
+    has_hq = bool(model.config.get("mask_decoder", {}).get("hq"))
+    if encoder.get("tiny_vit"):
+        if choice == "transformers":
+            raise UnsupportedError("reference: expected 'meta' for MobileSAM, found 'transformers'")
+        return references.SamHqTinyReference if has_hq else references.MobileSamReference
+    if not has_hq:
         return kind
-    if choice == "transformers":
-        raise UnsupportedError("reference: expected 'meta' for MobileSAM, found 'transformers'")
-    return references.MobileSamReference
+    if issubclass(kind, transformers_references.TransformersReference):
+        return transformers_references.SamHqReference
+    return references.SamHqReference
 
 
 def stages_of(checkpoint: str | os.PathLike[str], choice: str = "auto") -> tuple[str, ...]:

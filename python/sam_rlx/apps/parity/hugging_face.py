@@ -27,8 +27,25 @@ def _network(package: SimpleNamespace, settings: dict[str, Any]) -> Any:
 
 
 def _sam(package: SimpleNamespace, checkpoint: _core.Checkpoint) -> Any:
-    """Build `SamModel`."""
-    return _network(package, checkpoint.folder_config())
+    """Build `SamModel`, or `SamHQModel`."""
+    settings = checkpoint.folder_config()
+    network = _network(package, settings)
+    if settings["model_type"] == "sam_hq":
+        decode_what_the_transformer_gives(network.mask_decoder)
+    return network
+
+
+def decode_what_the_transformer_gives(decoder: Any) -> None:
+    """Let the mask decoder of `SamHQModel` use the map behind its transformer, as SAM-HQ's does.
+
+    transformers drops it: it decodes the map before the transformer, with rows and columns swapped.
+    """
+
+    def replace(_module: Any, _args: Any, named: dict[str, Any], out: Any) -> None:
+        before = named["image_embeddings"]  # (B, C, H, W), which the decoder swaps afterwards
+        before.copy_(out[1].transpose(2, 3).reshape(before.shape).transpose(2, 3))
+
+    decoder.transformer.register_forward_hook(replace, with_kwargs=True)
 
 
 def _sam2(package: SimpleNamespace, checkpoint: _core.Checkpoint) -> Any:

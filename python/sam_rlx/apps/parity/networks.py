@@ -56,17 +56,20 @@ def load_weights(torch: Any, network: Any, weights: Weights, source: str) -> Any
 def sam(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
     """Build `Sam`. Returns the package and the network."""
     package = packages.segment_anything()
+    return package, _sam(package, _vit(package, model), model, weights)
+
+
+def _vit(package: SimpleNamespace, model: Model) -> Any:
     encoder = model.config["image_encoder"]
     names = ["img_size", "patch_size", "embed_dim", "depth", "num_heads", "out_chans"]
     names += ["window_size", "global_attn_indexes"]
-    trunk = package.modeling.ImageEncoderViT(
+    return package.modeling.ImageEncoderViT(
         **{name: encoder[name] for name in names},
         mlp_ratio=encoder["mlp_dim"] / encoder["embed_dim"],
         norm_layer=functools.partial(package.torch.nn.LayerNorm, eps=1e-6),
         qkv_bias=True,
         use_rel_pos=True,
     )
-    return package, _sam(package, trunk, model, weights)
 
 
 # Of the embedding: MobileSAM's code writes it down.
@@ -76,11 +79,22 @@ _MOBILE_SAM_GRID = 64
 def mobile_sam(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
     """Build `Sam` with TinyViT. Returns the package and the network."""
     package = packages.mobile_sam()
+    return package, _sam(package, _tiny_vit(package, model), model, weights)
+
+
+def sam_hq(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
+    """Build SAM-HQ's `Sam`. Returns the package and the network."""
+    package = packages.sam_hq()
+    make = _tiny_vit if model.config["image_encoder"]["tiny_vit"] else _vit
+    return package, _sam(package, make(package, model), model, weights)
+
+
+def _tiny_vit(package: SimpleNamespace, model: Model) -> Any:
     encoder = model.config["image_encoder"]
     sizes, side = encoder["tiny_vit"], encoder["img_size"]
     if side // encoder["patch_size"] != _MOBILE_SAM_GRID or encoder["out_chans"] != 256:
         raise UnsupportedError(
-            f"the reference mobilesam-mirror: expected an embedding of {_MOBILE_SAM_GRID} x "
+            f"a reference with MobileSAM's trunk: expected an embedding of {_MOBILE_SAM_GRID} x "
             f"{_MOBILE_SAM_GRID} positions of 256 numbers, which its code has fixed, found a side "
             f"of {side} and {encoder['out_chans']} numbers"
         )
@@ -98,7 +112,7 @@ def mobile_sam(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
         width = sizes["embed_dims"][0]
         for i, (n_in, n_out) in ((0, (3, width // 2)), (2, (width // 2, width))):
             trunk.patch_embed.seq[i] = package.tiny_vit.Conv2d_BN(n_in, n_out)
-    return package, _sam(package, trunk, model, weights)
+    return trunk
 
 
 def _sam(package: SimpleNamespace, trunk: Any, model: Model, weights: Weights) -> Any:
@@ -107,6 +121,9 @@ def _sam(package: SimpleNamespace, trunk: Any, model: Model, weights: Weights) -
         model.config[key] for key in ("image_encoder", "prompt_encoder", "mask_decoder")
     )
     grid = encoder["img_size"] // encoder["patch_size"]
+    make_decoder = modeling.MaskDecoder
+    if decoder["hq"]:
+        make_decoder = functools.partial(package.decoder.MaskDecoderHQ, **decoder["hq"])
     network = modeling.Sam(
         trunk,
         modeling.PromptEncoder(
@@ -115,7 +132,7 @@ def _sam(package: SimpleNamespace, trunk: Any, model: Model, weights: Weights) -
             input_image_size=(encoder["img_size"], encoder["img_size"]),
             mask_in_chans=prompt["mask_in_chans"],
         ),
-        modeling.MaskDecoder(
+        make_decoder(
             num_multimask_outputs=decoder["num_multimask_outputs"],
             transformer=_two_way(modeling.TwoWayTransformer, decoder),
             transformer_dim=decoder["embedding_dim"],

@@ -95,6 +95,20 @@ def mobile_sam() -> SimpleNamespace:
     )
 
 
+def sam_hq() -> SimpleNamespace:
+    """Import SAM-HQ: modules `package`, `modeling`, `decoder` and `tiny_vit`."""
+    modeling = "segment_anything_hq.modeling"
+    return _import(
+        "segment-anything-hq",
+        {
+            "package": "segment_anything_hq",
+            "modeling": modeling,
+            "decoder": f"{modeling}.mask_decoder_hq",
+            "tiny_vit": f"{modeling}.tiny_vit_sam",
+        },
+    )
+
+
 def sam2() -> SimpleNamespace:
     """Import Meta's SAM 2: the modules that its networks and predictors stand in."""
     prefix = "sam2.modeling"

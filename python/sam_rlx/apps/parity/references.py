@@ -148,9 +148,12 @@ class SamReference(Reference):
     ) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Of the tokens (IoU, masks, prompts) ours finishes IoU and the masks asked for."""
         if path == "mask_decoder.transformer.queries":
-            count = self.network.mask_decoder.num_mask_tokens
-            theirs = theirs[0, [0, *(range(2, 1 + count) if stage == "point" else (1,))]]
+            theirs = theirs[0, self._tokens(stage)]
         return super().shared(path, stage, ours, theirs)
+
+    def _tokens(self, stage: str) -> list[int]:
+        count = self.network.mask_decoder.num_mask_tokens
+        return [0, *(range(2, 1 + count) if stage == "point" else (1,))]
 
     def encode(self, image: NDArray[np.uint8]) -> None:
         """Encode an image for clicks."""
@@ -172,6 +175,31 @@ class MobileSamReference(SamReference):
     name = "mobilesam-mirror"
     before: ClassVar = {}
     build = staticmethod(networks.mobile_sam)
+
+
+class SamHqReference(SamReference):
+    """segment-anything-hq, which is SAM-HQ's repository."""
+
+    name = "segment-anything-hq"
+    build = staticmethod(networks.sam_hq)
+
+    def encode(self, image: NDArray[np.uint8]) -> None:
+        """Encode an image for clicks, with what ours makes of it at once."""
+        super().encode(image)
+        decoder = self.network.mask_decoder
+        decoder.embedding_encoder(self._predictor.features)
+        decoder.compress_vit_feat(self._predictor.interm_features[0].permute(0, 3, 1, 2))
+
+    def _tokens(self, stage: str) -> list[int]:
+        """Of the token of SAM-HQ, which is the last one, ours makes all that stand before it."""
+        count = self.network.mask_decoder.num_mask_tokens
+        return [0, *range(2 if stage == "point" else 1, 1 + count)]
+
+
+class SamHqTinyReference(SamHqReference):
+    """The same with MobileSAM's trunk."""
+
+    before: ClassVar = {}
 
 
 class Sam2Reference(Reference):

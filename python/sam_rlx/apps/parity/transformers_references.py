@@ -161,7 +161,7 @@ class SamReference(TransformersReference):
 
     stages = ("image", *CLICKS)
     before: ClassVar = {"image_encoder.patch_embed": "image_encoder.blocks.0"}
-    notes = (
+    notes: tuple[str, ...] = (
         _IMAGES,
         _NO_EVERYTHING,
         "norms of the mask decoder have Meta's epsilon, 1e-5; transformers' default is 1e-6",
@@ -176,9 +176,12 @@ class SamReference(TransformersReference):
     ) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Of the tokens (IoU, masks, prompts) ours finishes IoU and the masks asked for."""
         if path == "mask_decoder.transformer.queries":
-            count = self.network.mask_decoder.num_mask_tokens
-            theirs = theirs[0, 0, [0, *(range(2, 1 + count) if stage == "point" else (1,))]]
+            theirs = theirs[0, 0, self._tokens(stage)]
         return super().shared(path, stage, ours, theirs)
+
+    def _tokens(self, stage: str) -> list[int]:
+        count = self.network.mask_decoder.num_mask_tokens
+        return [0, *(range(2, 1 + count) if stage == "point" else (1,))]
 
     def _size(self) -> tuple[int, int]:
         """Return height and width of the resized image: the long side fills the input."""
@@ -208,6 +211,39 @@ class SamReference(TransformersReference):
         whole = interpolate(logits, (side, side), mode="bilinear", align_corners=False)
         height, width = self._size()
         return super()._enlarged(whole[..., :height, :width])
+
+
+class SamHqReference(SamReference):
+    """`SamHQModel`. Of several masks it gives all, the best one first."""
+
+    notes = (
+        *SamReference.notes,
+        "of several masks the best one is compared, which sam_rlx gives as SAM-HQ's code does",
+        "masks are made of the map behind the two-way transformer, as SAM-HQ's are; transformers "
+        "makes them of the map before it, with rows and columns swapped",
+    )
+
+    def _tokens(self, stage: str) -> list[int]:
+        count = self.network.mask_decoder.num_mask_tokens
+        return [0, *range(2 if stage == "point" else 1, 1 + count)]
+
+    def shared(
+        self, path: str, stage: str, ours: NDArray[Any], theirs: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Of several masks the best one."""
+        if path == "mask_decoder.low_res_masks":
+            theirs = theirs[:, :, :1]
+        return super().shared(path, stage, ours, theirs)
+
+    def _decoded(self, prompts: dict[str, Any], multimask_output: bool) -> tuple[Any, Any]:
+        embedding, inner = self._embeddings
+        found = self.network(
+            image_embeddings=embedding,
+            intermediate_embeddings=inner,
+            multimask_output=multimask_output,
+            **prompts,
+        )
+        return found.pred_masks[:, :, :1], found.iou_scores[:, :, :1]
 
 
 class Sam2Reference(_HighResolutionReference):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ class SamAutomaticMaskGenerator(Everything):
     """
 
     min_mask_region_area: float
+    _PREDICTOR: ClassVar[type[SamPredictor]] = SamPredictor
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class SamAutomaticMaskGenerator(Everything):
         }
         self._begin(points_per_side, point_grids, output_mode, arguments)
         whole_area(min_mask_region_area)
-        self.predictor = SamPredictor(model)
+        self.predictor = self._PREDICTOR(model)
 
     def generate(self, image: NDArray[np.uint8]) -> list[dict[str, Any]]:
         """Find the masks of an image (H, W, 3), uint8.
@@ -70,10 +71,13 @@ class SamAutomaticMaskGenerator(Everything):
             ``segmentation`` (in the output mode), ``area``, ``bbox`` [x, y, w, h],
             ``predicted_iou``, ``point_coords`` [[x, y]], ``stability_score`` and ``crop_box``.
         """
+        return self._generate(image, True)
+
+    def _generate(self, image: NDArray[np.uint8], multimask_output: bool) -> list[dict[str, Any]]:
         sam = self.predictor.model
         options = self._options()
         options["min_mask_region_area"] = whole_area(self.min_mask_region_area)
-        switches = (True, False, float(sam.mask_threshold))
+        switches = (multimask_output, False, float(sam.mask_threshold))
         records = self._records(sam.model, as_uint8(image), options, switches, 0.0)
         return [dict(record) for record in records]
 

@@ -30,9 +30,10 @@ def build_sam_nano(checkpoint: str | os.PathLike[str] = "sam-nano") -> Sam:
     return Sam(load_model(checkpoint))
 
 
-_BUILDERS = {
-    row["variant"]: _builder(row["variant"]) for row in _core.releases() if row["family"] == "sam"
-}
+# Those of SAM-HQ, which begin so, are `sam_rlx.compat.segment_anything_hq`'s.
+HQ = "hq_"
+VARIANTS = [row["variant"] for row in _core.releases() if row["family"] == "sam"]
+_BUILDERS = {variant: _builder(variant) for variant in VARIANTS if not variant.startswith(HQ)}
 build_sam = build_sam_vit_h = _BUILDERS["vit_h"]
 build_sam_vit_l = _BUILDERS["vit_l"]
 build_sam_vit_b = _BUILDERS["vit_b"]

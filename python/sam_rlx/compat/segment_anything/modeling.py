@@ -87,7 +87,16 @@ class Sam(Network):
         UnsupportedError
             An image has values that are not whole grey levels from 0 to 255.
         """
+        return self._outputs(batched_input, multimask_output)
+
+    def _outputs(
+        self,
+        batched_input: Sequence[Mapping[str, Any]],
+        multimask_output: bool,
+        hq_token_only: bool = False,
+    ) -> list[dict[str, TensorArray]]:
         predictor = _core.ImagePredictor(self.model.core, 0)
+        wanted = (bool(multimask_output), bool(hq_token_only))
         outputs = []
         for record in batched_input:
             predictor.set_image(self.as_pixels(record["image"]))
@@ -95,7 +104,7 @@ class Sam(Network):
             predictor.set_image_embeddings(predictor.image_embeddings, original_size)
             names = ("point_coords", "point_labels", "boxes", "mask_inputs")
             prompts = tuple(record.get(name) for name in names)
-            low_res, iou = decode(predictor, self.model.mask_side, prompts, multimask_output)
+            low_res, iou = decode(predictor, self.model.mask_side, prompts, wanted)
             size = np.shape(record["image"])[-2:]
             outputs.append(
                 {
@@ -185,13 +194,13 @@ def decode(
     predictor: _core.ImagePredictor,
     side: int,
     prompts: tuple[Any, ...],
-    multimask_output: bool,
+    wanted: tuple[bool, bool],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Run the decoder on prompts in pixels of the resized image, given as upstream gives them.
 
     Prompts are points (B, N, 2), labels (B, N), boxes and masks. Boxes, of four numbers each, count
     the same sets as points. Masks have the channel axis, (M, 1, S, S); one mask serves all sets,
-    and one set all masks.
+    and one set all masks. `wanted` is `multimask_output` and `hq_token_only`.
     """
     point_coords, point_labels, boxes, mask_input = prompts
     points = to_array(point_coords, np.float64)
@@ -207,7 +216,7 @@ def decode(
     logits = as_logits(mask_input, side)
     if logits is not None and count is not None:
         points, labels, corners, logits = same_count(count, logits, points, labels, corners)
-    low_res = predictor.decode_model_frame(points, labels, corners, logits, bool(multimask_output))
+    low_res = predictor.decode_model_frame(points, labels, corners, logits, *wanted)
     return low_res.low_res_masks, low_res.iou_predictions
 
 

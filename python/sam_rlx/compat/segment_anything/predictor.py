@@ -180,7 +180,15 @@ class SamPredictor(WithModel):
         AssertionError
             `point_labels` is missing.
         """
+        prompts = (point_coords, point_labels, box, mask_input)
+        return self._predict_set(prompts, multimask_output, return_logits)
+
+    def _predict_set(
+        self, prompts: tuple[Any, ...], *wanted: bool
+    ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]:
+        """Predict one set; `wanted` are the arguments of `predict_torch` behind the prompts."""
         self._require_image("predict")
+        point_coords, point_labels, box, mask_input = prompts
         size = self.original_size
         coords = labels = boxes = logits = None  # coordinates go on in float32, as upstream
         if point_coords is not None:
@@ -206,9 +214,7 @@ class SamPredictor(WithModel):
                     f"mask_input: expected logits (1, {side}, {side}), found {logits.shape}"
                 )
             logits = logits[None]
-        masks, scores, low_res = self.predict_torch(
-            coords, labels, boxes, logits, multimask_output, return_logits
-        )
+        masks, scores, low_res = self.predict_torch(coords, labels, boxes, logits, *wanted)
         return masks[0].numpy(), scores[0].numpy(), low_res[0].numpy()
 
     @expects("points, labels, boxes and logits as arrays of numbers")
@@ -244,13 +250,27 @@ class SamPredictor(WithModel):
         RuntimeError
             No image is set, or shapes do not fit together.
         """
-        self._require_image("predict")
         prompts = (point_coords, point_labels, boxes, mask_input)
-        features, size = self.features, (int(self.original_size[0]), int(self.original_size[1]))
+        return self._predict_sets(prompts, multimask_output, return_logits)
+
+    def _maps(self) -> tuple[Any, ...]:
+        """Return all that the decoder needs of the image."""
+        return (self.features,)
+
+    def _predict_sets(
+        self,
+        prompts: tuple[Any, ...],
+        multimask_output: bool,
+        return_logits: bool,
+        hq_token_only: bool = False,
+    ) -> tuple[TensorArray, TensorArray, TensorArray]:
+        self._require_image("predict")
+        maps, size = self._maps(), (int(self.original_size[0]), int(self.original_size[1]))
         input_size = self.input_size
+        wanted = (bool(multimask_output), bool(hq_token_only))
         with self._turns:
-            core = self._encoded.use((features,), size)
-            low_res, iou = decode(core, self.model.model.mask_side, prompts, bool(multimask_output))
+            core = self._encoded.use(maps, size)
+            low_res, iou = decode(core, self.model.model.mask_side, prompts, wanted)
             masks = self.model.enlarge(low_res, input_size, size, bool(return_logits), core)
         return masks, as_tensor(iou), as_tensor(low_res)
 

@@ -14,7 +14,7 @@ _EXACT = re.compile(
     | point_embeddings | not_a_point_embed | no_mask_embed | label_embed | cls_embed
     | iou_token | mask_tokens | obj_score_token | presence_token | query_embed
     | reference_points | bbox_embed | iou_prediction_head | pred_obj_score_head
-    | output_hypernetworks_mlps | perceiver\.latents
+    | output_hypernetworks_mlps | hf_mlp | perceiver\.latents
     """,
     re.VERBOSE,
 )
