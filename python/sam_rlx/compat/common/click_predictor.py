@@ -13,7 +13,8 @@ from sam_rlx.compat.common.errors import ArgumentIndexError, ArgumentRuntimeErro
 from sam_rlx.compat.common.image_features import EncodedCore, make_core
 from sam_rlx.compat.common.mask_inputs import as_logits, same_count
 from sam_rlx.compat.common.network import CPU, Device, WithModel
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor, to_array
+from sam_rlx.compat.common.tensor import TensorArray, to_array
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, StateError
 
@@ -95,7 +96,7 @@ class ClickPredictor(WithModel):
         sizes: list[tuple[int, int]],
         is_batch: bool,
     ) -> None:
-        embed, *high_res = (as_tensor(np.concatenate(maps)) for maps in zip(*features, strict=True))
+        embed, *high_res = (as_result(np.concatenate(maps)) for maps in zip(*features, strict=True))
         self._features = {"image_embed": embed, "high_res_feats": high_res}
         self._orig_hw, self._is_image_set, self._is_batch = sizes, True, is_batch
 

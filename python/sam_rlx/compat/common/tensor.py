@@ -258,9 +258,7 @@ class TensorArray(OnCpu, np.ndarray[Any, np.dtype[Any]]):  # type: ignore[misc]
 def _torch_values(value: Any) -> Any:
     """Return arguments with tensors instead of `TensorArray`s; they share memory where they can."""
     if isinstance(value, TensorArray):
-        plain = np.asarray(value)
-        can_share = plain.flags.writeable and min(plain.strides, default=0) >= 0
-        return sys.modules["torch"].from_numpy(plain if can_share else np.array(plain))
+        return shared(sys.modules["torch"], value.numpy())
     if type(value) in (list, tuple):
         return type(value)(map(_torch_values, value))
     if type(value) is dict:
@@ -282,6 +280,12 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
         return np.dtype({"bool": np.bool_}.get(name, name) if isinstance(name, str) else name)
     except TypeError as error:
         raise InvalidArgumentError(f"dtype: expected one of NumPy's, found {dtype}") from error
+
+
+def shared(torch: Any, array: NDArray[Any]) -> Any:
+    """Return an array as a tensor of PyTorch that shares its memory, where tensors can."""
+    can_share = array.flags.writeable and min(array.strides, default=0) >= 0
+    return torch.from_numpy(array if can_share else np.array(array))
 
 
 @expects("an array")

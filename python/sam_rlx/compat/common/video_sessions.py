@@ -18,8 +18,8 @@ from sam_rlx.compat.common.errors import (
     require,
 )
 from sam_rlx.compat.common.network import CPU
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor
-from sam_rlx.compat.common.tensors import is_torch, like, numbers
+from sam_rlx.compat.common.tensor import TensorArray
+from sam_rlx.compat.common.tensors import as_result, is_torch, numbers
 from sam_rlx.compat.common.video_frames import UpstreamFrames
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
@@ -129,7 +129,7 @@ class VideoSessions:
     def _prompted(self, state: State, result: _core.FrameResult) -> Shown:
         """Return the masks of all objects on a frame whose prompts have changed."""
         obj_ids = state["obj_ids"]
-        return result.frame_index, obj_ids, as_tensor(self._found(result, obj_ids).logits)
+        return result.frame_index, obj_ids, as_result(self._found(result, obj_ids).logits)
 
     def _apply_non_overlapping_constraints(self, pred_masks: Any) -> Any:
         """Leave each position of logits (N, 1, H, W) to the object with the highest; at most -10.
@@ -142,7 +142,7 @@ class VideoSessions:
         owner = logits.argmax(axis=0)
         rows = np.arange(len(logits)).reshape(-1, *[1] * owner.ndim)
         lowered = np.minimum(logits, np.array(_OTHERS, logits.dtype))
-        return like(np.where(owner == rows, logits, lowered), pred_masks)
+        return as_result(np.where(owner == rows, logits, lowered))
 
     # ---------------------------------------------------------------- prompts
 

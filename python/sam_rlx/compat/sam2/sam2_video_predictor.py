@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.tensor import as_tensor
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.video_frames import open_video
 from sam_rlx.compat.common.video_sessions import LOGITS, Shown, State, VideoSessions, points_and_box
 from sam_rlx.compat.sam2.config_file import read_settings
@@ -153,7 +153,7 @@ class SAM2VideoPredictor(VideoSessions, SAM2Base):
         self.propagate_in_video_preflight(inference_state)
 
         def tracked(result: _core.FrameResult, obj_ids: list[Hashable]) -> Shown:
-            return result.frame_index, obj_ids, as_tensor(self._found(result, obj_ids).logits)
+            return result.frame_index, obj_ids, as_result(self._found(result, obj_ids).logits)
 
         order = (start_frame_idx, max_frame_num_to_track, reverse)
         yield from self._propagate(

@@ -14,7 +14,8 @@ from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentRuntimeError
 from sam_rlx.compat.common.mask_inputs import as_logits, same_count
 from sam_rlx.compat.common.network import Network
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor, to_array
+from sam_rlx.compat.common.tensor import TensorArray, to_array
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
 
@@ -109,8 +110,8 @@ class Sam(Network):
             outputs.append(
                 {
                     "masks": self.enlarge(low_res, size, original_size, predictor=predictor),
-                    "iou_predictions": as_tensor(iou),
-                    "low_res_logits": as_tensor(low_res),
+                    "iou_predictions": as_result(iou),
+                    "low_res_logits": as_result(low_res),
                 }
             )
         return outputs
@@ -146,7 +147,7 @@ class Sam(Network):
         usual = return_logits or self.mask_threshold == self.model.mask_threshold
         sizes = _size("input_size", input_size), _size("original_size", original_size)
         if predictor is not None and usual and sizes == (predictor.input_hw, predictor.orig_hw):
-            return as_tensor(predictor.upscale(low_res, return_logits))
+            return as_result(predictor.upscale(low_res, return_logits))
         enlarged = _core.postprocess_masks(
             low_res.reshape(-1, *low_res.shape[-2:]),
             sizes[1],
@@ -155,7 +156,7 @@ class Sam(Network):
             None if return_logits else float(self.mask_threshold),
             available_threads(),
         )
-        return as_tensor(enlarged.reshape(*low_res.shape[:-2], *enlarged.shape[-2:]))
+        return as_result(enlarged.reshape(*low_res.shape[:-2], *enlarged.shape[-2:]))
 
     def preprocess(self, x: Any) -> TensorArray:
         """Normalize pixel values (..., 3, h, w) and pad them with zeros to the square input."""
@@ -167,7 +168,7 @@ class Sam(Network):
         values = (np.asarray(x, np.float32) - mean) / std
         side = self.model.img_size
         pad = [(0, 0)] * (values.ndim - 2) + [(0, side - length) for length in values.shape[-2:]]
-        return as_tensor(np.pad(values, pad))
+        return as_result(np.pad(values, pad))
 
     def postprocess_masks(self, masks: Any, input_size: Any, original_size: Any) -> TensorArray:
         """Enlarge low-resolution logits (B, K, h, w) to logits (B, K, H, W).

@@ -17,7 +17,8 @@ from sam_rlx.compat.common.errors import (
 )
 from sam_rlx.compat.common.image_features import EncodedCore, make_core
 from sam_rlx.compat.common.network import Device, WithModel
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor
+from sam_rlx.compat.common.tensor import TensorArray
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.turns import Turns
 from sam_rlx.compat.segment_anything.modeling import Sam, decode
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
@@ -133,7 +134,7 @@ class SamPredictor(WithModel):
             self._hold(features, original_image_size, array.shape[-2:])
 
     def _hold(self, features: Any, original_size: Any, input_size: Any) -> None:
-        self.features: Any = as_tensor(features[0])
+        self.features: Any = as_result(features[0])
         self.original_size, self.input_size = original_size, input_size
         self.is_image_set = True
 
@@ -272,7 +273,7 @@ class SamPredictor(WithModel):
             core = self._encoded.use(maps, size)
             low_res, iou = decode(core, self.model.model.mask_side, prompts, wanted)
             masks = self.model.enlarge(low_res, input_size, size, bool(return_logits), core)
-        return masks, as_tensor(iou), as_tensor(low_res)
+        return masks, as_result(iou), as_result(low_res)
 
     def get_image_embedding(self) -> TensorArray:
         """Return the image's embedding (1, C, h, w); a ``RuntimeError`` if none is set."""

@@ -11,7 +11,8 @@ from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentRuntimeError
 from sam_rlx.compat.common.network import Network
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor
+from sam_rlx.compat.common.tensor import TensorArray
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.video_frames import open_video
 from sam_rlx.compat.common.video_sessions import NO_OBJ_SCORE, State, VideoSessions, points_and_box
 from sam_rlx.compat.common.video_sessions import Shown as Result
@@ -239,7 +240,7 @@ class Sam3TrackerPredictor(VideoSessions, Network):
         scores = np.full((len(obj_ids), 1), _PRESENT)
         low_res[found.rows, 0] = result.low_res_masks
         scores[found.rows, 0] = found.scores
-        masks = as_tensor(low_res), as_tensor(found.logits), as_tensor(scores)
+        masks = as_result(low_res), as_result(found.logits), as_result(scores)
         return (result.frame_index, obj_ids, *masks)
 
 
