@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,13 @@ class ClickPredictor(WithModel):
 
     # How the core resizes images, where that is not the usual way.
     _RESIZE: tuple[str, ...] = ()
+    # Subclasses of programs set up what they know of, without our ``__init__``.
+    max_hole_area: float = 0.0
+    max_sprinkle_area: float = 0.0
+    mask_threshold: float = 0.0
+    _features: dict[str, Any] | None = None
+    _orig_hw: list[tuple[int, int]] | None = None
+    _is_image_set = _is_batch = False
 
     def __init__(
         self,
@@ -47,17 +55,23 @@ class ClickPredictor(WithModel):
         self.max_hole_area = max_hole_area
         self.max_sprinkle_area = max_sprinkle_area
         self.mask_threshold = mask_threshold
-        self._encoded = EncodedCore(make_core, sam_model.model, *self._RESIZE)
         self._turns = Turns()
         self._forget()
+
+    @cached_property
+    def _encoded(self) -> EncodedCore:
+        return EncodedCore(make_core, self.model.model, *self._RESIZE)
+
+    @cached_property
+    def _turns(self) -> Turns:
+        return Turns()
 
     @property
     def _core(self) -> CorePredictor:
         return self._encoded.core
 
     def _forget(self) -> None:
-        self._features: dict[str, Any] | None = None
-        self._orig_hw: list[tuple[int, int]] | None = None
+        self._features = self._orig_hw = None
         self._is_image_set = self._is_batch = False
 
     @property

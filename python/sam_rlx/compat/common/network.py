@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import re
+from typing import Any, ClassVar, Self
 
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.errors import ArgumentAttributeError
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 
@@ -20,11 +22,12 @@ class Device(str):
 
 
 CPU = Device("cpu")
+_CPU = re.compile(r"cpu(:(0|[1-9]\d?))?")  # what PyTorch takes for it
 
 
 def check_device(device: Any) -> None:
-    """Raise `UnsupportedError` for any device but ``"cpu"``."""
-    if device is not None and str(device) not in ("cpu", "cpu:0"):
+    """Raise `UnsupportedError` for any device but the CPU: ``"cpu"``, ``"cpu:0"`` or None."""
+    if device is not None and not _CPU.fullmatch(str(device)):
         raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
 
 
@@ -68,9 +71,19 @@ class Network(WithModel, OnCpu):
     """
 
     training = False
+    # Attributes of upstream's that are settings of the weights here: they cannot be set later.
+    _FIXED: ClassVar[frozenset[str]] = frozenset({"image_size"})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._FIXED and (name != "image_size" or name in vars(self)):
+            raise ArgumentAttributeError(
+                f"{type(self).__name__}.{name}: expected no change once the model is loaded, found "
+                f"{value!r}; builders and sam_rlx.load_model take settings"
+            )
+        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
+        raise ArgumentAttributeError(
             f"{type(self).__name__}.{name}: expected one of the names that docs/compat.md lists, "
             "found another; layers and weights are not to be had here"
         )

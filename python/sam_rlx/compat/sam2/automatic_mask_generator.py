@@ -26,6 +26,7 @@ class SAM2AutomaticMaskGenerator(Everything):
     combinations are ``AssertionError``, as upstream.
     """
 
+    _PREDICTOR = SAM2ImagePredictor
     mask_threshold: float
     use_m2m: bool
     multimask_output: bool

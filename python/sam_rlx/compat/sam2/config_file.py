@@ -113,6 +113,12 @@ _ONLY: dict[str, Any] = {
     "spatial_perceiver.pos_enc_at_key_value": True,
     "spatial_perceiver.use_self_attn": True,
 }
+# Attributes of upstream's networks, which are settings of the weights here.
+ATTRIBUTES = frozenset(
+    name
+    for name in (*_SET, *_TOLD, *_ONLY, "image_size", "multimask_output_in_sam", "mem_dim")
+    if "." not in name
+)
 # Networks of timm that a trunk can be, by their names without what they were trained on.
 _TIMM = {"repvit_m1": {"embed_dim": [48, 96, 192, 384], "depth": [2, 2, 14, 2]}}
 for _attention in ("self_attention", "cross_attention"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.network import Network
+from sam_rlx.compat.sam2.config_file import ATTRIBUTES
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 
@@ -20,6 +21,8 @@ class SAM2Base(Network):
     image_size : int
         Side of the square input in pixels.
     """
+
+    _FIXED = ATTRIBUTES
 
     def __init__(self, model: Model) -> None:
         if model.family != "sam2":

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.network import check_device
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.video_frames import open_video
 from sam_rlx.compat.common.video_sessions import LOGITS, Shown, State, VideoSessions, points_and_box
@@ -176,11 +177,9 @@ def built(
     **_kwargs: Any,
 ) -> SAM2VideoPredictor:
     """Return what `build_sam2_video_predictor` does, of which these are the arguments."""
-    if str(device) != "cpu" or mode != "eval":
-        raise UnsupportedError(
-            "build_sam2_video_predictor: expected device 'cpu' and mode 'eval', "
-            f"found {str(device)!r} and {mode!r}"
-        )
+    check_device(device)
+    if mode != "eval":
+        raise UnsupportedError(f"mode: expected 'eval', found {mode!r}")
     settings = read_settings(
         config_file,
         hydra_overrides_extra or (),

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.network import check_device
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.sam3.model.sam3_video_inference import (
     Sam3VideoInferenceWithInstanceInteractivity,
@@ -62,8 +63,7 @@ def build_sam3_image_model(
     UnsupportedError
         An argument asks for what is not offered, or the model is not SAM 3.
     """
-    if str(device) != "cpu":
-        raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
+    check_device(device)
     if not (eval_mode and enable_segmentation):
         raise UnsupportedError(
             "build_sam3_image_model: expected eval_mode and enable_segmentation, found "
@@ -117,8 +117,7 @@ def build_sam3_video_model(
     UnsupportedError
         An argument asks for what is not offered, or the model is not SAM 3.
     """
-    if str(device) != "cpu":
-        raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
+    check_device(device)
     if not (has_presence_token and geo_encoder_use_img_cross_attn):
         raise UnsupportedError(
             "build_sam3_video_model: expected has_presence_token and geo_encoder_use_img_cross_attn"

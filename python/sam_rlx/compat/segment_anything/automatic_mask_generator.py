@@ -27,7 +27,7 @@ class SamAutomaticMaskGenerator(Everything):
     """
 
     min_mask_region_area: float
-    _PREDICTOR: ClassVar[type[SamPredictor]] = SamPredictor
+    _PREDICTOR: ClassVar[type] = SamPredictor
 
     def __init__(
         self,

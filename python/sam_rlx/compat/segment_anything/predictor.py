@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,14 +76,25 @@ class SamPredictor(WithModel):
         The image's embedding.
     """
 
+    # Subclasses of programs set up what they know of, without our ``__init__``.
+    is_image_set = False
+    features: Any = None
+    original_size: Any = None
+    input_size: Any = None
+
     def __init__(self, sam_model: Sam) -> None:
         self.model = sam_model
         self.transform = ResizeLongestSide(sam_model.image_encoder.img_size)
-        self._encoded = EncodedCore(make_core, sam_model.model)
         self._turns = Turns()
-        self.original_size: Any = None
-        self.input_size: Any = None
         self.reset_image()
+
+    @cached_property
+    def _encoded(self) -> EncodedCore:
+        return EncodedCore(make_core, self.model.model)
+
+    @cached_property
+    def _turns(self) -> Turns:
+        return Turns()
 
     @property
     def device(self) -> Device:
@@ -134,7 +146,7 @@ class SamPredictor(WithModel):
             self._hold(features, original_image_size, array.shape[-2:])
 
     def _hold(self, features: Any, original_size: Any, input_size: Any) -> None:
-        self.features: Any = as_result(features[0])
+        self.features = as_result(features[0])
         self.original_size, self.input_size = original_size, input_size
         self.is_image_set = True
 

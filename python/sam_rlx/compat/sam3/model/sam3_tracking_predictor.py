@@ -47,6 +47,15 @@ class Sam3TrackerPredictor(VideoSessions, Network):
     """
 
     backbone: Any = None
+    # Those of SAM 2, whose memory it has.
+    _FIXED = frozenset(
+        {
+            "image_size", "num_maskmem", "max_cond_frames_in_attn", "max_obj_ptrs_in_encoder",
+            "memory_temporal_stride_for_eval", "mf_threshold", "backbone_stride", "mem_dim",
+            "sigmoid_scale_for_mem_enc", "sigmoid_bias_for_mem_enc", "multimask_output_in_sam",
+            "multimask_output_for_tracking", "multimask_min_pt_num", "multimask_max_pt_num",
+        }
+    )  # fmt: skip
 
     def __init__(self, model: Model, use_memory_selection: bool = True) -> None:
         if model.family != "sam3":
