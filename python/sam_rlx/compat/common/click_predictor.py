@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx.compat.common.devices import CPU, Device
 from sam_rlx.compat.common.errors import ArgumentIndexError, ArgumentRuntimeError, require
 from sam_rlx.compat.common.image_features import EncodedCore, make_core
 from sam_rlx.compat.common.mask_inputs import as_logits, same_count
-from sam_rlx.compat.common.network import CPU, Device, WithModel
+from sam_rlx.compat.common.network import WithModel
 from sam_rlx.compat.common.tensor import TensorArray, to_array
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.turns import Turns
@@ -58,9 +59,13 @@ class ClickPredictor(WithModel):
         self._turns = Turns()
         self._forget()
 
-    @cached_property
+    @property
     def _encoded(self) -> EncodedCore:
-        return EncodedCore(make_core, self.model.model, *self._RESIZE)
+        """The core of the model, also where a program has set another one or its weights."""
+        model, held = self.model.model, vars(self).get("_held")
+        if held is None or held[0] is not model:
+            held = self._held = model, EncodedCore(make_core, model, *self._RESIZE)
+        return held[1]
 
     @cached_property
     def _turns(self) -> Turns:

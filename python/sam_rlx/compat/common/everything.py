@@ -103,7 +103,7 @@ class Everything(WithModel):
                 )
         return grids
 
-    def _refuse_overrides(self) -> None:
+    def refuse_own_methods(self) -> None:
         """Refuse methods that upstream's ``generate`` calls, where a program has its own."""
         instead = "everything mode runs in the core; override generate"
         own = next(base for base in type(self).__mro__ if base.__module__.startswith(_DROP_INS))
@@ -128,7 +128,6 @@ class Everything(WithModel):
             raise ArgumentAssertionError(
                 f"output_mode: expected one of {OUTPUT_MODES}, found {self.output_mode!r}"
             )
-        self._refuse_overrides()
         grids = self._grids()
         # By their digits, so that NaN equals itself.
         key = (

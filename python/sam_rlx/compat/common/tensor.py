@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx.compat.common.devices import OnCpu, check_device
 from sam_rlx.compat.common.errors import expects
-from sam_rlx.compat.common.network import OnCpu, check_device
 from sam_rlx.errors import InvalidArgumentError
 
 # Methods of the class below have these names.

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
+from sam_rlx.compat.common.devices import CPU
 from sam_rlx.compat.common.errors import (
     ArgumentIndexError,
     ArgumentRuntimeError,
     ArgumentTypeError,
     require,
 )
-from sam_rlx.compat.common.network import CPU
 from sam_rlx.compat.common.overrides import refuse_overrides
 from sam_rlx.compat.common.tensor import TensorArray
 from sam_rlx.compat.common.tensors import as_result, is_torch, numbers

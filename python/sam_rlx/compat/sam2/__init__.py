@@ -6,5 +6,7 @@ file that upstream asks for is only compared with it.
 """
 
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.unoffered import add_unoffered
 
+add_unoffered(__name__)
 __dir__ = public_names(__name__)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.network import check_device
+from sam_rlx.compat.common.devices import check_device
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.video_frames import open_video
 from sam_rlx.compat.common.video_sessions import LOGITS, Shown, State, VideoSessions, points_and_box
@@ -187,7 +187,10 @@ def built(
         video=True,
     )
     kind = SAM2VideoPredictorVOS if vos_optimized else SAM2VideoPredictor
-    return kind(load_checkpoint(settings, ckpt_path), **settings.predictor)
+    model = load_checkpoint(settings, ckpt_path)
+    network = kind(model, **settings.predictor)
+    network._settings = settings
+    return network
 
 
 __dir__ = public_names(__name__)

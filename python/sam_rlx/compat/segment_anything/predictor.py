@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.devices import Device
 from sam_rlx.compat.common.errors import (
     ArgumentAttributeError,
     ArgumentRuntimeError,
@@ -17,11 +18,11 @@ from sam_rlx.compat.common.errors import (
     require,
 )
 from sam_rlx.compat.common.image_features import EncodedCore, make_core
-from sam_rlx.compat.common.network import Device, WithModel
+from sam_rlx.compat.common.network import WithModel
 from sam_rlx.compat.common.tensor import TensorArray
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.turns import Turns
-from sam_rlx.compat.segment_anything.modeling import Sam, decode
+from sam_rlx.compat.segment_anything.modeling.sam import Sam, decode
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
 from sam_rlx.errors import InvalidArgumentError, StateError
 
@@ -88,9 +89,13 @@ class SamPredictor(WithModel):
         self._turns = Turns()
         self.reset_image()
 
-    @cached_property
+    @property
     def _encoded(self) -> EncodedCore:
-        return EncodedCore(make_core, self.model.model)
+        """The core of the model, also where a program has set another one or its weights."""
+        model, held = self.model.model, vars(self).get("_held")
+        if held is None or held[0] is not model:
+            held = self._held = model, EncodedCore(make_core, model)
+        return held[1]
 
     @cached_property
     def _turns(self) -> Turns:
@@ -298,7 +303,8 @@ class SamPredictor(WithModel):
         self.is_image_set = False
         self.features = None
         with self._turns:
-            self._encoded.reset()
+            if "_held" in vars(self):
+                self._encoded.reset()
 
 
 __dir__ = public_names(__name__)

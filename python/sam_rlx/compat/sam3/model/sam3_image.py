@@ -6,7 +6,8 @@ from typing import Any
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.click_predictor import Masks
-from sam_rlx.compat.common.network import Network, check_device
+from sam_rlx.compat.common.devices import check_device
+from sam_rlx.compat.common.network import Network
 from sam_rlx.compat.common.turns import Turns
 from sam_rlx.compat.sam3.model.backbone_out import one_image
 from sam_rlx.compat.sam3.model.geometry import GeometricPrompt
@@ -37,8 +38,8 @@ class Backbone(Network):
         check_device(device)
         if len(captions) != 1 or input_boxes is not None or additional_text is not None:
             raise UnsupportedError(
-                "forward_text: expected one caption and nothing else; Sam3Processor.set_text_prompt "
-                f"takes one after the other, found {len(captions)}"
+                "forward_text: expected one caption alone, as Sam3Processor.set_text_prompt "
+                f"takes them, found {len(captions)}"
             )
         return {"language_features": self._tokenizer(list(captions))}
 

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from sam_rlx import _core
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.devices import CPU
 from sam_rlx.compat.common.errors import (
     ArgumentTypeError,
     expects,
     require,
 )
-from sam_rlx.compat.common.network import CPU, WithModel
+from sam_rlx.compat.common.network import WithModel
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.turns import Turns
 from sam_rlx.compat.sam3.model.backbone_out import BackboneOut, one_image, together
