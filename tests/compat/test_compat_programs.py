@@ -1,6 +1,7 @@
 """What programs of other people do with the drop-ins beside upstream's own notebooks."""
 
 import importlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import sam_rlx
 import torch
 from PIL import Image, ImageDraw
 from sam_rlx.compat.common.devices import check_device
+from sam_rlx.compat.common.state_dicts import EmptyModel
 from sam_rlx.compat.common.tensor import TensorArray
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.sam2.automatic_mask_generator import SAM2AutomaticMaskGenerator
@@ -20,6 +22,7 @@ from sam_rlx.compat.segment_anything import (
     SamPredictor,
     sam_model_registry,
 )
+from sam_rlx.compat.segment_anything.modeling import Sam
 
 CENTRES = ((40, 40), (115, 75), (80, 60))
 
@@ -264,19 +267,26 @@ def test_names_that_are_imported_only(module, names):
     assert getattr(found, "of_nobody", None) is None
 
 
-def test_weights_that_come_later(sam, tmp_path):
-    judge = pytest.importorskip("support.upstream")
-    theirs = judge.sam.build_sam_vit_b()
+def test_weights_that_come_later(tmp_path):
+    """Upstream's network, whose state dict they are, answers the same."""
+    support = pytest.importorskip("support.upstream")
+    tiny = pytest.importorskip("support.tiny")
     with pytest.raises(RuntimeError, match="expected weights"):
         SamPredictor(sam_model_registry["vit_b"]()).set_image(np.asarray(disc(80, 60)))
-    empty = sam_model_registry["vit_b"]()
-    predictor = SamPredictor(empty)
-    kept = empty.load_state_dict(theirs.state_dict())
+    reference = support.build_sam(tiny.TINY, seed=0)
+    path = tiny.write(tmp_path / "tiny.safetensors", support.state_dict(reference))
+    expected = SamPredictor(Sam(sam_rlx.load_model(path)))
+    network = Sam(sam_rlx.load_model("sam-nano"))
+    with pytest.raises(RuntimeError, match="load_state_dict"):
+        network.load_state_dict({})
+    assert network.model.variant == "nano"
+    network = Sam(EmptyModel("sam", None, expected.model.image_encoder.img_size))
+    predictor = SamPredictor(network)
+    kept = network.load_state_dict(reference.state_dict())
     assert (kept.missing_keys, kept.unexpected_keys) == ([], [])
-    assert predictor.model.model.variant == "vit_b"
-    for wrong in ({}, {"mask_decoder.iou_token.weight": torch.zeros(1, 256)}):
-        with pytest.raises(RuntimeError, match="load_state_dict"):
-            sam_model_registry["nano"]().load_state_dict(wrong)
+    for each in (predictor, expected):
+        each.set_image(np.asarray(disc(80, 60)))
+    assert torch.equal(predictor.features, expected.features)
 
 
 def test_sam2_without_weights():
@@ -313,3 +323,20 @@ def test_maps_of_features_equal_upstream(processor):
     side = coarsest.shape[-1]
     assert [x.shape[-1] for x in (finest, middle, coarsest)] == [4 * side, 2 * side, side]
     assert torch.equal(out["vision_features"], coarsest)
+
+
+# ---------------------------------------------------------------- configs
+
+
+def test_configs_beside_the_modules():
+    hydra = pytest.importorskip("hydra", reason="hydra-core is not installed")
+    from sam_rlx.compat import sam2 as package
+
+    configs = sorted((Path(package.__file__).parent / "configs").glob("*/*.yaml"))
+    assert len(configs) == 8
+    for config in configs:
+        network = build_sam2(str(config), None)
+        assert network.model.family == "sam2"
+    composed = hydra.compose("configs/sam2.1/sam2.1_hiera_t.yaml")
+    network = importlib.import_module("hydra.utils").instantiate(composed.model, _recursive_=True)
+    assert network.model.variant == "hiera_t"

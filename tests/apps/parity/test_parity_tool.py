@@ -190,9 +190,7 @@ OTHER_DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "damage", "tensor", "stage", "layer"), quick(OTHER_DAMAGES, 14)
-)
+@pytest.mark.parametrize(("name", "damage", "tensor", "stage", "layer"), quick(OTHER_DAMAGES, 14))
 def test_other_damages_are_named(tmp_path, name, damage, tensor, stage, layer):
     path = damaged(tmp_path, name, damage, tensor)
     report = parity.check(path, reference_checkpoint=trained(name), stages=[stage])

@@ -301,5 +301,7 @@ def to_array(values: Any, dtype: Any) -> NDArray[Any] | None:
         return None
     if getattr(values, "requires_grad", False):
         values = values.detach()
+    if getattr(values, "is_cuda", False) or getattr(values, "is_mps", False):
+        values = values.cpu()
     array: NDArray[Any] = np.ascontiguousarray(np.asarray(values), dtype=dtype)
     return array.view(np.ndarray)

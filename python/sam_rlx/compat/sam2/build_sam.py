@@ -8,6 +8,7 @@ from typing import Any
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.devices import check_device
 from sam_rlx.compat.sam2.config_file import read_settings
+from sam_rlx.compat.sam2.config_values import flatten
 from sam_rlx.compat.sam2.loading import load_checkpoint
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor, built
@@ -65,6 +66,17 @@ def build_sam2(
         config_file, hydra_overrides_extra or (), postprocessing=apply_postprocessing
     )
     return SAM2Base(load_checkpoint(settings, ckpt_path), settings)
+
+
+def from_config(config_file: str, **fields: Any) -> SAM2Base:
+    """Return the network of a config for `load_state_dict`, as ``hydra.utils.instantiate`` asks.
+
+    `fields` are those of the config that Hydra's overrides have set.
+    """
+    overrides = [f"++model.{name}={value}" for name, value in flatten(fields)]
+    return build_sam2(
+        config_file, None, hydra_overrides_extra=overrides, apply_postprocessing=False
+    )
 
 
 def build_sam2_hf(model_id: str, **kwargs: Any) -> SAM2Base:
