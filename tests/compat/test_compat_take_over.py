@@ -1,10 +1,14 @@
 """Programs that run on the drop-ins without a changed line."""
 
+import importlib.util
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import sam_rlx
+from sam_rlx.apps.cli import main
 from sam_rlx.compat import install
 
 PROGRAM = """
@@ -40,9 +44,11 @@ if __name__ == "__main__":
 """
 
 
-def run(*arguments):
+def run(*arguments, cwd=None):
     command = [sys.executable, "-m", "sam_rlx.compat", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=170, check=False, cwd=cwd
+    )
 
 
 def test_a_program_and_its_children(tmp_path):
@@ -57,11 +63,12 @@ def test_a_program_and_its_children(tmp_path):
     assert found.stderr.count("sam_rlx computes on the CPU") == 1
 
 
-def test_code_and_modules():
+def test_code_and_modules(tmp_path):
     found = run("-c", "import sam3, sys; print(sam3.__name__, sys.argv)", "x")
     assert found.stdout == "sam_rlx.compat.sam3 ['-c', 'x']\n", found.stderr
-    found = run("-m", "sam2.modeling.sam2_base")
-    assert found.returncode == 0, found.stderr
+    (tmp_path / "own.py").write_text("import sam2, sys; print(sam2.__name__, sys.argv[1:])")
+    found = run("-m", "own", "x", cwd=tmp_path)
+    assert found.stdout == "sam_rlx.compat.sam2 ['x']\n", found.stderr
     assert "sam_rlx.compat.sam2, instead of" in run("--list").stdout
     assert run("-c").returncode == 1
 
@@ -79,3 +86,12 @@ def test_names_that_are_imported_already(monkeypatch):
         install("sam2")
     with pytest.raises(sam_rlx.InvalidArgumentError, match="expected names of"):
         install("sam4")
+
+
+def test_the_command_lists_what_is_installed(capsys):
+    main(["info", "--json"])
+    places = json.loads(capsys.readouterr().out)["drop_ins"]
+    assert list(places) == ["segment_anything", "segment_anything_hq", "sam2", "sam3"]
+    for name, place in places.items():
+        spec = importlib.util.find_spec(name)
+        assert place == (None if spec is None else str(Path(spec.origin).parent))

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from sam_rlx.compat.common.take_over import SHIMS, install, installed
+from sam_rlx._internal.packages import installed_originals
+from sam_rlx.compat.common.take_over import SHIMS, install
 
 _USAGE = """usage: python -m sam_rlx.compat [PROGRAM | -m MODULE | -c CODE] [ARGUMENT ...]
        python -m sam_rlx.compat --list
@@ -27,7 +28,7 @@ def main() -> None:
         print(_USAGE)
         return
     if kind == "--list":
-        for name, place in installed():
+        for name, place in installed_originals().items():
             print(f"{name:<20} sam_rlx.compat.{name}, instead of {place or 'none installed'}")
         return
     if kind in ("-m", "-c") and not rest:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from sam_rlx._internal.packages import DROP_INS
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common import devices
 from sam_rlx.errors import InvalidArgumentError, StateError
 
-PACKAGES = ("segment_anything", "segment_anything_hq", "sam2", "sam3")
 SHIMS = Path(__file__).parents[1] / "shims"
 _DROP_INS = "sam_rlx.compat."
 
@@ -73,9 +71,9 @@ def install(*names: str) -> None:
         A name was imported already, from upstream's package.
     """
     for name in names:
-        if name not in PACKAGES:
-            raise InvalidArgumentError(f"install: expected names of {PACKAGES}, found {name!r}")
-    wanted = names or PACKAGES
+        if name not in DROP_INS:
+            raise InvalidArgumentError(f"install: expected names of {DROP_INS}, found {name!r}")
+    wanted = names or DROP_INS
     for name in wanted:
         module = sys.modules.get(name)
         if module is not None and not module.__name__.startswith(_DROP_INS):
@@ -95,15 +93,6 @@ def replace(name: str) -> None:
     del sys.modules[name]
     install(name)
     importlib.import_module(name)
-
-
-def installed() -> Iterator[tuple[str, str | None]]:
-    """Yield upstream's names, each with the place of the package that is installed, or None."""
-    for name in PACKAGES:
-        folders = [entry for entry in sys.path if Path(entry or ".").resolve() != SHIMS.resolve()]
-        spec = PathFinder.find_spec(name, folders)
-        places: Sequence[str] = [] if spec is None else spec.submodule_search_locations or []
-        yield name, next(iter(places), None if spec is None else spec.origin)
 
 
 __dir__ = public_names(__name__)
