@@ -278,7 +278,7 @@ def test_weights_that_come_later(model):
     network = Sam(sam_rlx.load_model("sam-nano"))
     with pytest.raises(RuntimeError, match="load_state_dict"):
         network.load_state_dict({})
-    assert network.model.variant == "nano"
+    assert network.model.variant == "sam-nano"
     network = Sam(EmptyModel("sam", None, expected.model.image_encoder.img_size))
     predictor = SamPredictor(network)
     kept = network.load_state_dict(reference.state_dict())

@@ -26,6 +26,7 @@ class SAM3InteractiveImagePredictor(ClickPredictor):
 
     def __init__(self, sam_model: Any, mask_threshold: float = 0.0) -> None:
         super().__init__(sam_model, mask_threshold)
+        _ = self._core  # a checkpoint without a tracker is refused here
 
     def set_encoded(self, maps: Any, sizes: list[tuple[int, int]], is_batch: bool) -> None:
         """Take features of `Sam3Processor`, of all images, with the sizes (H, W) of each."""
