@@ -14,38 +14,20 @@ from sam_rlx.compat.common.tensor import to_array
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.errors import InvalidArgumentError
 
-# Where `encoded` has the levels of the pyramid: the coarsest, and the others in blocks of 2 x 2.
-_COARSEST, _MIDDLE, _FINEST = 0, 3, 4
-
 
 class BackboneOut(dict[str, Any]):
     """Upstream's ``backbone_out``: what was computed of images and texts.
 
     ``encoded`` holds what the decoder takes, arrays or tensors whose first axis counts the images:
-    programs cut it by ``[i : i + 1]`` to get the state of one of several. ``backbone_fpn``, three
-    maps (B, C, h, w) from the finest to the coarsest, and ``vision_features``, the coarsest, are
-    copies for reading, made when they are asked for. Other keys of upstream's are an error.
+    programs cut it by ``[i : i + 1]`` to get the state of one of several. Other keys
+    of upstream's, such as ``backbone_fpn``, are an error: the core has no such maps.
     """
 
     def __missing__(self, key: str) -> Any:
-        if key == "backbone_fpn":
-            parts = _arrays(self)
-            coarsest = np.ascontiguousarray(parts[_COARSEST].transpose(0, 3, 1, 2))
-            finer = (_joined(parts[place]) for place in (_FINEST, _MIDDLE))
-            return [as_result(level) for level in (*finer, coarsest)]
-        if key == "vision_features":
-            return self["backbone_fpn"][-1]
         raise ArgumentKeyError(
-            f"backbone_out: expected one of {sorted(self)}, backbone_fpn or vision_features, found "
+            f"backbone_out: expected one of {sorted(self)}, found "
             f"{key!r}; Sam3Processor and predict_inst take the state itself"
         )
-
-
-def _joined(blocks: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return a map (B, C, 2 h, 2 w) of its four phases (B, 4, h, w, C)."""
-    count, _, height, width, channels = blocks.shape
-    phases = blocks.reshape(count, 2, 2, height, width, channels).transpose(0, 5, 3, 1, 4, 2)
-    return np.ascontiguousarray(phases).reshape(count, channels, 2 * height, 2 * width)
 
 
 def _arrays(out: Mapping[str, Any]) -> list[NDArray[np.float32]]:
