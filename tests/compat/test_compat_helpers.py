@@ -226,7 +226,7 @@ def test_holes_in_scores() -> None:
         expected = upstream_video.fill_holes(torch.from_numpy(logits), area).numpy()
         found = misc.fill_holes_in_mask_scores(logits, area)
         np.testing.assert_array_equal(found, expected)
-        assert (found != logits).any()
+        assert (found.numpy() != logits).any()
     with pytest.raises(AssertionError, match="max_area"):
         misc.fill_holes_in_mask_scores(logits, 0)
 

@@ -96,7 +96,7 @@ def test_a_copy_of_a_state_of_sam3_takes_prompts_of_its_own(duplicate: Any) -> N
     image = Image.fromarray(np.random.default_rng(3).integers(0, 256, (60, 80, 3), np.uint8))
     state = processor.set_text_prompt("red circle", processor.set_image(image))
     processor.set_confidence_threshold(0.0, state)
-    kept = state["scores"].copy()
+    kept = state["scores"].clone()
     other = duplicate(state)
     processor.set_text_prompt("blue square", other)
     again = processor.set_text_prompt("blue square", processor.set_image(image))
@@ -110,7 +110,7 @@ def test_features_that_change_in_place(make: Any, image: np.ndarray) -> None:
     predictor.set_image(image)
     before = predictor.predict(**POINT)
     features = predictor.get_image_embedding()
-    kept = features.copy()
+    kept = features.clone()
     features *= np.float32(0.5)
     changed = predictor.predict(**POINT)
     assert not same(changed, before)
@@ -312,7 +312,7 @@ def test_copies_of_a_video_state_go_on_by_themselves(sam2_checkpoint: Path, fold
     def ended(state: Any, point: list[float]) -> list[Any]:
         predictor.add_new_points_or_box(state, 0, "b", points=[point], labels=[1])
         steps = predictor.propagate_in_video(state)
-        return [(frame, list(ids), logits.tobytes()) for frame, ids, logits in steps]
+        return [(frame, list(ids), logits.numpy().tobytes()) for frame, ids, logits in steps]
 
     expected = [ended(begun(), point) for point in ([30, 20], [5, 9])]
     assert expected[0] != expected[1]

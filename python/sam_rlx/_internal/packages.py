@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "transformers": ("parity",),
 }
 
+# Names of upstream's packages, whose drop-ins `sam_rlx.compat` has.
+DROP_INS = ("segment_anything", "segment_anything_hq", "sam2", "sam3")
+
 # The extras of the command that runs, the one of all that it needs first.
 _of_command: ContextVar[tuple[str, ...]] = ContextVar("extras of the command", default=())
 
@@ -59,6 +63,17 @@ def optional(where: str, module: str, package: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise missing(where, package, error) from error
+
+
+def installed_originals() -> dict[str, str | None]:
+    """Return the names of `DROP_INS`, each with the place of the package that is installed."""
+    places: dict[str, str | None] = {}
+    for name in DROP_INS:
+        spec = PathFinder.find_spec(name)
+        places[name] = (
+            None if spec is None or spec.origin is None else str(Path(spec.origin).parent)
+        )
+    return places
 
 
 def missing(where: str, package: str, found: object) -> MissingExtraError:

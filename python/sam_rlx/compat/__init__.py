@@ -1,8 +1,11 @@
-"""Drop-in modules: a program written for an upstream package changes one import."""
+"""Drop-in modules: a program written for an upstream package changes one import, or none."""
 
 from typing import TYPE_CHECKING
 
 from sam_rlx._internal.public import loader, public_names
+from sam_rlx.compat.common.take_over import install
+
+__all__ = ["install"]
 
 _PARTS = dict.fromkeys(("sam2", "sam3", "segment_anything", "segment_anything_hq"))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sam_rlx import _core
 from sam_rlx import model as models
+from sam_rlx._internal.packages import installed_originals
 from sam_rlx._internal.progress import terminal_clock
 from sam_rlx._internal.weights.fine_tunes import fine_tune
 from sam_rlx._internal.weights.sources import find_checkpoint
@@ -29,9 +30,9 @@ def add_parser(commands: Any) -> None:
         "info",
         help="what a checkpoint holds, and what this build can do",
         description="Without MODEL: tell about this build and CPU, and list the released models "
-        "that load. With MODEL: load it, with --lora see whether an adapter fits, and list its "
-        "tensors too. Of a file that does not load: what it holds, how it is wrapped, and why it "
-        "does not.",
+        "that load and the packages that the drop-ins replace. With MODEL: load it, with --lora "
+        "see whether an adapter fits, and list its tensors too. Of a file that does not load: what "
+        "it holds, how it is wrapped, and why it does not.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -49,6 +50,7 @@ def run(args: argparse.Namespace) -> None:
     found: dict[str, Any] = {"build": models.build_info()}
     if args.model is None:
         found["releases"] = _core.releases()
+        found["drop_ins"] = installed_originals()
     if args.model is not None:
         with terminal_clock("reading"):
             found |= _read(args.model, args.key, args.lora)
@@ -60,6 +62,7 @@ def run(args: argparse.Namespace) -> None:
         common.tell(f"{key:<16} {text}")
     if "releases" in found:
         _print_releases(found["releases"])
+        _print_drop_ins(found["drop_ins"])
     if "model" in found:
         _print_model(found["model"], found["file"])
     elif "file" in found:
@@ -73,6 +76,13 @@ def _print_releases(rows: list[dict[str, Any]]) -> None:
         megabytes = f"{row['bytes'] / 1e6:,.0f} MB"
         names = f"{row['family']:<5} {row['version']:<4} {row['variant']:<11} {row['file']:<25}"
         common.tell(f"  {names} {megabytes:>8}  {row['license']}")
+
+
+def _print_drop_ins(places: dict[str, str | None]) -> None:
+    common.tell("")
+    common.tell("names that python -m sam_rlx.compat PROGRAM takes, and what is installed there:")
+    for name, place in places.items():
+        common.tell(f"  {name:<20} {place or 'nothing'}")
 
 
 def _read(source: str, key: str | None, lora: str | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.arrays.images import as_rgb
+from sam_rlx.compat.common.devices import CPU, Device
 from sam_rlx.compat.common.errors import ArgumentIndexError, ArgumentRuntimeError, require
 from sam_rlx.compat.common.image_features import EncodedCore, make_core
 from sam_rlx.compat.common.mask_inputs import as_logits, same_count
-from sam_rlx.compat.common.network import CPU, Device, WithModel
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor, to_array
+from sam_rlx.compat.common.network import WithModel
+from sam_rlx.compat.common.tensor import TensorArray, to_array
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.turns import Turns
 from sam_rlx.errors import InvalidArgumentError, StateError
 
@@ -34,6 +37,13 @@ class ClickPredictor(WithModel):
 
     # How the core resizes images, where that is not the usual way.
     _RESIZE: tuple[str, ...] = ()
+    # Subclasses of programs set up what they know of, without our ``__init__``.
+    max_hole_area: float = 0.0
+    max_sprinkle_area: float = 0.0
+    mask_threshold: float = 0.0
+    _features: dict[str, Any] | None = None
+    _orig_hw: list[tuple[int, int]] | None = None
+    _is_image_set = _is_batch = False
 
     def __init__(
         self,
@@ -46,17 +56,27 @@ class ClickPredictor(WithModel):
         self.max_hole_area = max_hole_area
         self.max_sprinkle_area = max_sprinkle_area
         self.mask_threshold = mask_threshold
-        self._encoded = EncodedCore(make_core, sam_model.model, *self._RESIZE)
         self._turns = Turns()
         self._forget()
+
+    @property
+    def _encoded(self) -> EncodedCore:
+        """The core of the model, also where a program has set another one or its weights."""
+        model, held = self.model.model, vars(self).get("_held")
+        if held is None or held[0] is not model:
+            held = self._held = model, EncodedCore(make_core, model, *self._RESIZE)
+        return held[1]
+
+    @cached_property
+    def _turns(self) -> Turns:
+        return Turns()
 
     @property
     def _core(self) -> CorePredictor:
         return self._encoded.core
 
     def _forget(self) -> None:
-        self._features: dict[str, Any] | None = None
-        self._orig_hw: list[tuple[int, int]] | None = None
+        self._features = self._orig_hw = None
         self._is_image_set = self._is_batch = False
 
     @property
@@ -95,7 +115,7 @@ class ClickPredictor(WithModel):
         sizes: list[tuple[int, int]],
         is_batch: bool,
     ) -> None:
-        embed, *high_res = (as_tensor(np.concatenate(maps)) for maps in zip(*features, strict=True))
+        embed, *high_res = (as_result(np.concatenate(maps)) for maps in zip(*features, strict=True))
         self._features = {"image_embed": embed, "high_res_feats": high_res}
         self._orig_hw, self._is_image_set, self._is_batch = sizes, True, is_batch
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,9 @@ from sam_rlx._internal.arrays.checks import as_integer
 from sam_rlx.compat.common import amg
 from sam_rlx.compat.common.errors import ArgumentAssertionError, require
 from sam_rlx.compat.common.network import WithModel
+from sam_rlx.compat.common.overrides import refuse_overrides
 from sam_rlx.compat.common.turns import Turns
-from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.generator import OUTPUT_MODES, MaskGenerator, MaskRecord, prepared
 from sam_rlx.model import Model
 
@@ -29,12 +31,31 @@ _NUMBERS = (
 )
 
 
+_DROP_INS = "sam_rlx.compat."
+# What upstream's generators call of themselves and of their predictor.
+_INNER = (
+    "_generate_masks",
+    "_process_crop",
+    "_process_batch",
+    "refine_with_m2m",
+    "postprocess_small_regions",
+)
+_INNER_OF_PREDICTOR = ("set_image", "set_torch_image", "predict_torch", "_predict", "reset_image")
+
+
 class Everything(WithModel):
     """The attributes of a generator of upstream's, and masks by what they are at that time.
 
     Upstream's generators check two things of their arguments and compute with all others: real
     numbers of any size will do.
     """
+
+    _PREDICTOR: ClassVar[type]
+    _prepared: tuple[Any, MaskGenerator] | None = None
+
+    @cached_property
+    def _turns(self) -> Turns:
+        return Turns()
 
     def _begin(
         self,
@@ -63,7 +84,6 @@ class Everything(WithModel):
             )
         self.point_grids = point_grids
         self._turns = Turns()
-        self._prepared: tuple[Any, MaskGenerator] | None = None
         self._options()  # whose types are checked at once
 
     def _options(self) -> dict[str, Any]:
@@ -83,6 +103,18 @@ class Everything(WithModel):
                 )
         return grids
 
+    def refuse_own_methods(self) -> None:
+        """Refuse methods that upstream's ``generate`` calls, where a program has its own."""
+        instead = "everything mode runs in the core; override generate"
+        own = next(base for base in type(self).__mro__ if base.__module__.startswith(_DROP_INS))
+        refuse_overrides(self, own, _INNER, instead)
+        predictor: Any = vars(self)["predictor"]
+        if not isinstance(predictor, self._PREDICTOR):
+            raise UnsupportedError(
+                f"predictor: expected {self._PREDICTOR.__name__}, found {type(predictor).__name__}"
+            )
+        refuse_overrides(predictor, self._PREDICTOR, _INNER_OF_PREDICTOR, instead)
+
     def _records(
         self,
         model: Model,
@@ -98,7 +130,12 @@ class Everything(WithModel):
             )
         grids = self._grids()
         # By their digits, so that NaN equals itself.
-        key = (self.output_mode, repr((options, switches, area)), [x.tobytes() for x in grids])
+        key = (
+            id(model),
+            self.output_mode,
+            repr((options, switches, area)),
+            [x.tobytes() for x in grids],
+        )
         with self._turns:
             if self._prepared is None or self._prepared[0] != key:
                 arguments = (0, options, grids, *switches, False)

@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.public import public_names
-from sam_rlx.errors import UnsupportedError
-from sam_rlx.model import Model
+from sam_rlx.compat.common.devices import OnCpu, check_device
+from sam_rlx.compat.common.errors import ArgumentAttributeError
+from sam_rlx.compat.common.state_dicts import (
+    EmptyModel,
+    LoadResult,
+    StateDictError,
+    write_arrays,
+)
+from sam_rlx.compat.common.tensors import as_result
+from sam_rlx.errors import CheckpointError, UnsupportedError
+from sam_rlx.model import Model, load_model
 
 _FLOAT32 = ("float32", "torch.float32", "torch.float", "<class 'numpy.float32'>")
-
-
-class Device(str):
-    """The name of a device, with the attributes of PyTorch's devices that programs read."""
-
-    __slots__ = ()
-    type = "cpu"
-
-
-CPU = Device("cpu")
-
-
-def check_device(device: Any) -> None:
-    """Raise `UnsupportedError` for any device but ``"cpu"``."""
-    if device is not None and str(device) not in ("cpu", "cpu:0"):
-        raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
-
-
-class OnCpu:
-    """Something that is on the CPU and stays there.
-
-    Attributes
-    ----------
-    device : str
-        Always ``"cpu"``.
-    """
-
-    device = CPU
-
-    def cpu(self) -> Self:
-        """Return the same: it is in main memory already."""
-        return self
-
-    def cuda(self, *_args: Any, **_kwargs: Any) -> Self:
-        """Raise `UnsupportedError`: there is no such device."""
-        raise UnsupportedError("device: expected 'cpu', found 'cuda'")
 
 
 class WithModel:
@@ -53,7 +31,7 @@ class WithModel:
 
     def __repr__(self) -> str:
         found: Any = vars(self).get("predictor", self)
-        while not isinstance(found, Model):
+        while not isinstance(found, (Model, EmptyModel)):
             found = found.model
         return with_model(self, found)
 
@@ -68,12 +46,68 @@ class Network(WithModel, OnCpu):
     """
 
     training = False
+    # Attributes of upstream's that are settings of the weights here: they cannot be set later.
+    _FIXED: ClassVar[frozenset[str]] = frozenset({"image_size"})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._FIXED and (name != "image_size" or name in vars(self)):
+            raise ArgumentAttributeError(
+                f"{type(self).__name__}.{name}: expected no change once the model is loaded, found "
+                f"{value!r}; builders and sam_rlx.load_model take settings"
+            )
+        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
+        raise ArgumentAttributeError(
             f"{type(self).__name__}.{name}: expected one of the names that docs/compat.md lists, "
             "found another; layers and weights are not to be had here"
         )
+
+    def parameters(self, recurse: bool = True) -> Iterator[Any]:
+        """Yield one empty array, whose device programs ask for; more is an `UnsupportedError`."""
+        yield as_result(np.zeros(0, np.float32))
+        raise UnsupportedError(
+            "parameters: expected a look at the first one's device, found a walk through weights, "
+            "which are not to be had here; sam_rlx.Model.num_parameters tells how many"
+        )
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> LoadResult:
+        """Take weights by upstream's names, which tell the size of the network.
+
+        Parameters
+        ----------
+        state_dict : dict of str to array or tensor
+            As ``torch.load`` gives it for upstream's checkpoint.
+        strict : bool
+            Whether tensors that the network lacks are an error.
+        assign : bool
+            Without effect.
+
+        Returns
+        -------
+        LoadResult
+            No keys that are missing, and those that the network lacks.
+
+        Raises
+        ------
+        RuntimeError
+            Tensors are missing, or are those of another network.
+        """
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            path = Path(folder) / "state_dict.safetensors"
+            write_arrays(path, state_dict)
+            try:
+                self.model = self._load(str(path), bool(strict))
+            except CheckpointError as error:
+                found = str(error).replace(str(path), "load_state_dict")
+                raise StateDictError(found) from error
+        return LoadResult([], [] if strict else self.model.report()["unexpected"])
+
+    def _load(self, path: str, strict: bool) -> Model:
+        """Load a file of the kind of network that this is."""
+        return load_model(path, variant=self.model.variant, strict=strict)
 
     def eval(self) -> Self:
         """Return the network: it is always ready to run."""

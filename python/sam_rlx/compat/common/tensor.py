@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx.compat.common.devices import OnCpu, check_device
 from sam_rlx.compat.common.errors import expects
-from sam_rlx.compat.common.network import OnCpu, check_device
 from sam_rlx.errors import InvalidArgumentError
 
 # Methods of the class below have these names.
@@ -258,9 +258,7 @@ class TensorArray(OnCpu, np.ndarray[Any, np.dtype[Any]]):  # type: ignore[misc]
 def _torch_values(value: Any) -> Any:
     """Return arguments with tensors instead of `TensorArray`s; they share memory where they can."""
     if isinstance(value, TensorArray):
-        plain = np.asarray(value)
-        can_share = plain.flags.writeable and min(plain.strides, default=0) >= 0
-        return sys.modules["torch"].from_numpy(plain if can_share else np.array(plain))
+        return shared(sys.modules["torch"], value.numpy())
     if type(value) in (list, tuple):
         return type(value)(map(_torch_values, value))
     if type(value) is dict:
@@ -284,6 +282,12 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
         raise InvalidArgumentError(f"dtype: expected one of NumPy's, found {dtype}") from error
 
 
+def shared(torch: Any, array: NDArray[Any]) -> Any:
+    """Return an array as a tensor of PyTorch that shares its memory, where tensors can."""
+    can_share = array.flags.writeable and min(array.strides, default=0) >= 0
+    return torch.from_numpy(array if can_share else np.array(array))
+
+
 @expects("an array")
 def as_tensor(array: NDArray[Any]) -> TensorArray:
     """View an array as a `TensorArray`."""
@@ -297,5 +301,7 @@ def to_array(values: Any, dtype: Any) -> NDArray[Any] | None:
         return None
     if getattr(values, "requires_grad", False):
         values = values.detach()
+    if getattr(values, "is_cuda", False) or getattr(values, "is_mps", False):
+        values = values.cpu()
     array: NDArray[Any] = np.ascontiguousarray(np.asarray(values), dtype=dtype)
     return array.view(np.ndarray)

@@ -1,4 +1,4 @@
-"""What helpers give back: tensors of PyTorch for such tensors, and arrays for all else."""
+"""What drop-ins give and take: tensors of PyTorch where the program uses it, else arrays."""
 
 import sys
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx.compat.common.tensor import as_tensor
+from sam_rlx.compat.common.tensor import as_tensor, shared
 
 
 def is_torch(value: Any) -> bool:
@@ -15,11 +15,15 @@ def is_torch(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def like(result: NDArray[Any], *arguments: Any) -> Any:
-    """Return a result as a tensor of PyTorch if an argument is one, else as a `TensorArray`."""
-    if any(is_torch(value) for value in arguments):
-        return sys.modules["torch"].from_numpy(np.ascontiguousarray(result))
-    return as_tensor(result)
+def as_result(array: NDArray[Any]) -> Any:
+    """Return what a program gets where upstream gives a tensor.
+
+    Once the program has imported PyTorch that is a tensor, which shares the memory of the array;
+    else a `TensorArray`.
+    """
+    torch: Any = sys.modules.get("torch")
+    has_tensors = hasattr(torch, "from_numpy")  # PyTorch may be in the middle of its import
+    return shared(torch, array.view(np.ndarray)) if has_tensors else as_tensor(array)
 
 
 def numbers(value: Any) -> NDArray[Any]:

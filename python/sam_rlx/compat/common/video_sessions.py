@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx import _core
+from sam_rlx.compat.common.devices import CPU
 from sam_rlx.compat.common.errors import (
     ArgumentIndexError,
     ArgumentRuntimeError,
     ArgumentTypeError,
     require,
 )
-from sam_rlx.compat.common.network import CPU
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor
-from sam_rlx.compat.common.tensors import is_torch, like, numbers
+from sam_rlx.compat.common.overrides import refuse_overrides
+from sam_rlx.compat.common.tensor import TensorArray
+from sam_rlx.compat.common.tensors import as_result, is_torch, numbers
 from sam_rlx.compat.common.video_frames import UpstreamFrames
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
@@ -27,6 +28,29 @@ from sam_rlx.model import Model
 NO_OBJ_SCORE = np.float32(-1024.0)
 _NO_KIND = 9  # a label that tells nothing about a point
 _OTHERS = -10.0  # where another object is more likely
+# What upstream's predictors call of themselves.
+_INNER = (
+    "_add_output_per_object",
+    "_clear_obj_non_cond_mem_around_input",
+    "_consolidate_temp_output_across_obj",
+    "_encode_memory_in_output",
+    "_encode_new_memory",
+    "_forward_sam_heads",
+    "_get_empty_mask_ptr",
+    "_get_image_feature",
+    "_get_maskmem_pos_enc",
+    "_get_orig_video_res_output",
+    "_get_tpos_enc",
+    "_prepare_backbone_features",
+    "_prepare_memory_conditioned_features",
+    "_run_memory_encoder",
+    "_run_single_frame_inference",
+    "_track_step",
+    "_use_mask_as_output",
+    "_use_multimask",
+    "forward_image",
+    "track_step",
+)
 LOGITS = _core.Wants(masks=False, logits=True)
 NOTHING = _core.Wants(masks=False)
 State = dict[str, Any]
@@ -57,6 +81,15 @@ def frame_of(state: State, frame_idx: Any) -> int:
     if not 0 <= index < count:
         raise ArgumentIndexError(f"frame_idx: expected 0 to {count - 1}, found {index}")
     return index
+
+
+def check_key(state: State, key: str, expected: int) -> None:
+    """Refuse a key of a state that a program has set: nothing would follow from it."""
+    if state.get(key) != expected:
+        raise InvalidArgumentError(
+            f"state[{key!r}]: expected {expected}, that of the video, found {state.get(key)!r}; "
+            "frames are left out by max_frame_num_to_track, and masks resized by the program"
+        )
 
 
 @dataclass(frozen=True)
@@ -93,6 +126,17 @@ class VideoSessions:
     image_size: int
     _clearing_makes_objects = False
 
+    def _own_class(self) -> type:
+        return next(x for x in type(self).__mro__ if x.__module__.startswith("sam_rlx.compat."))
+
+    def _check_state(self, state: State) -> None:
+        """Refuse what would be without effect: overridden methods, and sizes that were set."""
+        refuse_overrides(self, self._own_class(), _INNER, "tracking runs in the core")
+        images = state["images"]
+        check_key(state, "num_frames", images.count)
+        check_key(state, "video_height", images.height)
+        check_key(state, "video_width", images.width)
+
     def _begin(
         self, images: UpstreamFrames, offloads: tuple[bool, bool], options: dict[str, Any]
     ) -> State:
@@ -108,6 +152,7 @@ class VideoSessions:
             "storage_device": CPU,
             "session": begin_session(self.model, images, options),
         }
+        self._check_state(state)
         state["session"].load(0)
         _list_objects(state, [])
         return state
@@ -129,7 +174,7 @@ class VideoSessions:
     def _prompted(self, state: State, result: _core.FrameResult) -> Shown:
         """Return the masks of all objects on a frame whose prompts have changed."""
         obj_ids = state["obj_ids"]
-        return result.frame_index, obj_ids, as_tensor(self._found(result, obj_ids).logits)
+        return result.frame_index, obj_ids, as_result(self._found(result, obj_ids).logits)
 
     def _apply_non_overlapping_constraints(self, pred_masks: Any) -> Any:
         """Leave each position of logits (N, 1, H, W) to the object with the highest; at most -10.
@@ -142,7 +187,7 @@ class VideoSessions:
         owner = logits.argmax(axis=0)
         rows = np.arange(len(logits)).reshape(-1, *[1] * owner.ndim)
         lowered = np.minimum(logits, np.array(_OTHERS, logits.dtype))
-        return like(np.where(owner == rows, logits, lowered), pred_masks)
+        return as_result(np.where(owner == rows, logits, lowered))
 
     # ---------------------------------------------------------------- prompts
 
@@ -155,6 +200,7 @@ class VideoSessions:
         clear_old_points: bool,
         normalize_coords: bool,
     ) -> Shown:
+        self._check_state(state)
         frame_idx = as_index("frame_idx", frame_idx)
         self._check_object(state, obj_id)
         result = state["session"].add_points(
@@ -173,6 +219,7 @@ class VideoSessions:
 
     def _add_mask(self, state: State, frame_idx: int, obj_id: Hashable, mask: Any) -> Shown:
         """Give a mask (h, w): tensors of PyTorch as they are, of all else what is not zero."""
+        self._check_state(state)
         frame_idx, pixels = as_index("frame_idx", frame_idx), numbers(mask)
         require(pixels.ndim == 2, f"mask: expected shape (H, W), found {pixels.shape}")
         values = (pixels if is_torch(mask) else pixels.astype(np.bool_)).astype(np.float32)
@@ -186,6 +233,7 @@ class VideoSessions:
     def _clear_prompts(
         self, state: State, frame_idx: int, obj_id: Hashable, need_output: bool
     ) -> Shown | None:
+        self._check_state(state)
         session: _core.VideoSession = state["session"]
         frame_idx = as_index("frame_idx", frame_idx)
         self._check_object(state, obj_id)
@@ -243,6 +291,7 @@ class VideoSessions:
         The order is first frame, number of frames less one, and whether it goes backwards.
         Prompts and objects that are given meanwhile wait for the next propagation.
         """
+        self._check_state(state)
         session: _core.VideoSession = state["session"]
         start = None if order[0] is None else as_index("start_frame_idx", order[0])
         most = None if order[1] is None else as_index("max_frame_num_to_track", order[1])

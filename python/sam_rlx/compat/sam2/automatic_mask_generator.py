@@ -26,6 +26,7 @@ class SAM2AutomaticMaskGenerator(Everything):
     combinations are ``AssertionError``, as upstream.
     """
 
+    _PREDICTOR = SAM2ImagePredictor
     mask_threshold: float
     use_m2m: bool
     multimask_output: bool
@@ -85,6 +86,7 @@ class SAM2AutomaticMaskGenerator(Everything):
             ``predicted_iou``, ``point_coords`` [[x, y]], ``stability_score`` and ``crop_box``;
             boxes and points are floats that upstream rounds to float32.
         """
+        self.refuse_own_methods()
         found = []
         switches = (bool(self.multimask_output), bool(self.use_m2m), float(self.mask_threshold))
         area = float(self.predictor.max_hole_area)

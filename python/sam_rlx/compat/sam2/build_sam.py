@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.network import check_device
+from sam_rlx.compat.common.devices import check_device
 from sam_rlx.compat.sam2.config_file import read_settings
+from sam_rlx.compat.sam2.config_values import flatten
 from sam_rlx.compat.sam2.loading import load_checkpoint
 from sam_rlx.compat.sam2.sam2_base import SAM2Base
 from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor, built
@@ -31,8 +32,8 @@ def build_sam2(
         Upstream's config name, such as ``"configs/sam2.1/sam2.1_hiera_t.yaml"``, which is compared
         with the checkpoint. Or a YAML file like upstream's (needs PyYAML): its values are used, and
         sizes that the weights tell are compared.
-    ckpt_path : str or path
-        As for `sam_rlx.load_model`.
+    ckpt_path : str or path, optional
+        As for `sam_rlx.load_model`. None, with a config: the network waits for `load_state_dict`.
     device : str
         ``"cpu"``.
     mode : str
@@ -64,7 +65,18 @@ def build_sam2(
     settings = read_settings(
         config_file, hydra_overrides_extra or (), postprocessing=apply_postprocessing
     )
-    return SAM2Base(load_checkpoint(settings, ckpt_path))
+    return SAM2Base(load_checkpoint(settings, ckpt_path), settings)
+
+
+def from_config(config_file: str, **fields: Any) -> SAM2Base:
+    """Return the network of a config for `load_state_dict`, as ``hydra.utils.instantiate`` asks.
+
+    `fields` are those of the config that Hydra's overrides have set.
+    """
+    overrides = [f"++model.{name}={value}" for name, value in flatten(fields)]
+    return build_sam2(
+        config_file, None, hydra_overrides_extra=overrides, apply_postprocessing=False
+    )
 
 
 def build_sam2_hf(model_id: str, **kwargs: Any) -> SAM2Base:

@@ -22,6 +22,8 @@ _RELEASED = {
     for row in _core.releases()
     if row["family"] == "sam2"
 }
+# Files that programs look for beside the modules; what they say is in the checkpoints.
+_CONFIGS = Path(__file__).resolve().parent / "configs"
 _EXTRA_ARGS = "sam_mask_decoder_extra_args"
 _ROPE_THETA = "memory_attention.layer.self_attention.rope_theta"
 # Parts of `Model.config` -> where upstream has their settings, below ``model``.
@@ -113,6 +115,12 @@ _ONLY: dict[str, Any] = {
     "spatial_perceiver.pos_enc_at_key_value": True,
     "spatial_perceiver.use_self_attn": True,
 }
+# Attributes of upstream's networks, which are settings of the weights here.
+ATTRIBUTES = frozenset(
+    name
+    for name in (*_SET, *_TOLD, *_ONLY, "image_size", "multimask_output_in_sam", "mem_dim")
+    if "." not in name
+)
 # Networks of timm that a trunk can be, by their names without what they were trained on.
 _TIMM = {"repvit_m1": {"embed_dim": [48, 96, 192, 384], "depth": [2, 2, 14, 2]}}
 for _attention in ("self_attention", "cross_attention"):
@@ -262,7 +270,8 @@ def read_settings(
     name = "" if config_file is None else os.fspath(config_file)
     release = _RELEASED.get(name.rsplit("/", 1)[-1].removesuffix(".yaml"))
     values: dict[str, Any] = {}
-    if config_file is not None and Path(name).is_file():
+    is_own = Path(name).resolve().is_relative_to(_CONFIGS)
+    if config_file is not None and Path(name).is_file() and not (is_own and release):
         read = read_yaml(Path(name))
         has_trunk = any(each.startswith(_TRUNK) for each in read) and f"{_TRUNK}name" not in read
         values = _SILENT | (_SILENT_TRUNK if has_trunk else {}) | read

@@ -8,12 +8,17 @@ from typing import Any
 
 from sam_rlx import _core
 from sam_rlx._internal.weights.sources import find_checkpoint
+from sam_rlx.compat.common.state_dicts import EmptyModel
 from sam_rlx.compat.sam2.config_file import ModelSettings
 from sam_rlx.errors import CheckpointError, UnsupportedError
 from sam_rlx.model import Model
 
+IMAGE_SIZE = 1024  # of every release
 
-def load_checkpoint(settings: ModelSettings, ckpt_path: str | os.PathLike[str] | None) -> Model:
+
+def load_checkpoint(
+    settings: ModelSettings, ckpt_path: str | os.PathLike[str] | None
+) -> Model | EmptyModel:
     """Load a SAM 2 checkpoint with the settings of a config.
 
     Raises
@@ -21,10 +26,15 @@ def load_checkpoint(settings: ModelSettings, ckpt_path: str | os.PathLike[str] |
     CheckpointError
         The config is of another variant, version or size than the checkpoint.
     UnsupportedError
-        There is no checkpoint: random weights are not offered.
+        There is neither a checkpoint nor a config of a release.
     """
     if ckpt_path is None:
-        raise UnsupportedError("build_sam2: expected a checkpoint, found None (no random weights)")
+        if settings.variant is None:
+            raise UnsupportedError(
+                "build_sam2: expected a checkpoint, or a config of a release for load_state_dict, "
+                "found neither (no random weights)"
+            )
+        return EmptyModel("sam2", settings.variant, settings.image_size or IMAGE_SIZE)
     where = os.fspath(ckpt_path)
     path = str(find_checkpoint(ckpt_path))
     fields = json.dumps({"family": "sam2", **settings.fields})

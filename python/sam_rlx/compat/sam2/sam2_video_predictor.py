@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.tensor import as_tensor
+from sam_rlx.compat.common.devices import check_device
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.video_frames import open_video
 from sam_rlx.compat.common.video_sessions import LOGITS, Shown, State, VideoSessions, points_and_box
 from sam_rlx.compat.sam2.config_file import read_settings
@@ -153,7 +154,7 @@ class SAM2VideoPredictor(VideoSessions, SAM2Base):
         self.propagate_in_video_preflight(inference_state)
 
         def tracked(result: _core.FrameResult, obj_ids: list[Hashable]) -> Shown:
-            return result.frame_index, obj_ids, as_tensor(self._found(result, obj_ids).logits)
+            return result.frame_index, obj_ids, as_result(self._found(result, obj_ids).logits)
 
         order = (start_frame_idx, max_frame_num_to_track, reverse)
         yield from self._propagate(
@@ -176,11 +177,9 @@ def built(
     **_kwargs: Any,
 ) -> SAM2VideoPredictor:
     """Return what `build_sam2_video_predictor` does, of which these are the arguments."""
-    if str(device) != "cpu" or mode != "eval":
-        raise UnsupportedError(
-            "build_sam2_video_predictor: expected device 'cpu' and mode 'eval', "
-            f"found {str(device)!r} and {mode!r}"
-        )
+    check_device(device)
+    if mode != "eval":
+        raise UnsupportedError(f"mode: expected 'eval', found {mode!r}")
     settings = read_settings(
         config_file,
         hydra_overrides_extra or (),
@@ -188,7 +187,10 @@ def built(
         video=True,
     )
     kind = SAM2VideoPredictorVOS if vos_optimized else SAM2VideoPredictor
-    return kind(load_checkpoint(settings, ckpt_path), **settings.predictor)
+    model = load_checkpoint(settings, ckpt_path)
+    network = kind(model, **settings.predictor)
+    network._settings = settings
+    return network
 
 
 __dir__ = public_names(__name__)

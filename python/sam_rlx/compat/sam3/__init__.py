@@ -5,6 +5,7 @@ Where upstream gives tensors, these classes give arrays with the methods ``cpu``
 """
 
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.unoffered import add_unoffered
 from sam_rlx.compat.sam3.model_builder import (
     build_sam3_image_model,
     build_sam3_video_model,
@@ -13,4 +14,5 @@ from sam_rlx.compat.sam3.model_builder import (
 
 __all__ = ["build_sam3_image_model", "build_sam3_video_model", "build_sam3_video_predictor"]
 
+add_unoffered(__name__)
 __dir__ = public_names(__name__)

@@ -6,6 +6,8 @@ import os
 from typing import Any
 
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.devices import check_device
+from sam_rlx.compat.common.unoffered import unoffered
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.sam3.model.sam3_video_inference import (
     Sam3VideoInferenceWithInstanceInteractivity,
@@ -16,6 +18,11 @@ from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import load_model
 
 _HUB_ID = "facebook/sam3"
+download_ckpt_from_hf = unoffered("sam3.model_builder", "download_ckpt_from_hf")
+build_tracker = unoffered("sam3.model_builder", "build_tracker")
+build_sam3_multiplex_video_predictor = unoffered(
+    "sam3.model_builder", "build_sam3_multiplex_video_predictor"
+)
 
 
 def build_sam3_image_model(
@@ -62,8 +69,7 @@ def build_sam3_image_model(
     UnsupportedError
         An argument asks for what is not offered, or the model is not SAM 3.
     """
-    if str(device) != "cpu":
-        raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
+    check_device(device)
     if not (eval_mode and enable_segmentation):
         raise UnsupportedError(
             "build_sam3_image_model: expected eval_mode and enable_segmentation, found "
@@ -117,8 +123,7 @@ def build_sam3_video_model(
     UnsupportedError
         An argument asks for what is not offered, or the model is not SAM 3.
     """
-    if str(device) != "cpu":
-        raise UnsupportedError(f"device: expected 'cpu', found {str(device)!r}")
+    check_device(device)
     if not (has_presence_token and geo_encoder_use_img_cross_attn):
         raise UnsupportedError(
             "build_sam3_video_model: expected has_presence_token and geo_encoder_use_img_cross_attn"

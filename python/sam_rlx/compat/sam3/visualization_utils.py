@@ -18,7 +18,7 @@ from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.packages import optional
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import expects, require
-from sam_rlx.compat.common.tensors import like, numbers
+from sam_rlx.compat.common.tensors import as_result, numbers
 from sam_rlx.errors import InvalidArgumentError
 
 _ALPHA = 0.6
@@ -49,7 +49,7 @@ def normalize_bbox(bbox_xywh: Any, img_w: float, img_h: float) -> Any:
     values = numbers(bbox_xywh)
     require(values.shape[-1:] == (4,), f"bbox_xywh: expected (..., 4), found {values.shape}")
     dtype = values.dtype if values.dtype.kind == "f" else np.float32
-    return like(values.astype(dtype) / np.array(sides, dtype), bbox_xywh)
+    return as_result(values.astype(dtype) / np.array(sides, dtype))
 
 
 @expects("outputs by frame, as propagate_in_video gives them")

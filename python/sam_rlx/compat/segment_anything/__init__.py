@@ -7,6 +7,7 @@ is ``"cpu"``. Left out: training, random weights (a checkpoint is required), ``S
 """
 
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.unoffered import add_unoffered
 from sam_rlx.compat.segment_anything.automatic_mask_generator import SamAutomaticMaskGenerator
 from sam_rlx.compat.segment_anything.build_sam import (
     build_sam,
@@ -31,4 +32,5 @@ __all__ = [
     "sam_model_registry",
 ]
 
+add_unoffered(__name__)
 __dir__ = public_names(__name__)

@@ -27,7 +27,7 @@ class SamAutomaticMaskGenerator(Everything):
     """
 
     min_mask_region_area: float
-    _PREDICTOR: ClassVar[type[SamPredictor]] = SamPredictor
+    _PREDICTOR: ClassVar[type] = SamPredictor
 
     def __init__(
         self,
@@ -74,6 +74,7 @@ class SamAutomaticMaskGenerator(Everything):
         return self._generate(image, True)
 
     def _generate(self, image: NDArray[np.uint8], multimask_output: bool) -> list[dict[str, Any]]:
+        self.refuse_own_methods()
         sam = self.predictor.model
         options = self._options()
         options["min_mask_region_area"] = whole_area(self.min_mask_region_area)

@@ -7,21 +7,24 @@ from collections.abc import Callable
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.state_dicts import EmptyModel
 from sam_rlx.compat.segment_anything.modeling import Sam
-from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import load_model
+
+IMAGE_SIZE = 1024  # of every release
 
 
 def _builder(variant: str) -> Callable[..., Sam]:
     def build(checkpoint: str | os.PathLike[str] | None = None) -> Sam:
         if checkpoint is None:
-            raise UnsupportedError(
-                "build_sam: expected a checkpoint, found None (random weights are not offered)"
-            )
+            return Sam(EmptyModel("sam", variant, IMAGE_SIZE))
         return Sam(load_model(checkpoint, variant=variant))
 
     build.__name__ = build.__qualname__ = f"build_sam_{variant}"
-    build.__doc__ = f"Load a {variant} checkpoint; see `sam_rlx.load_model` for sources and errors."
+    build.__doc__ = (
+        f"Load a {variant} checkpoint; see `sam_rlx.load_model` for sources and errors. Without "
+        "one the network waits for `load_state_dict`."
+    )
     return build
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.devices import Device
 from sam_rlx.compat.common.errors import (
     ArgumentAttributeError,
     ArgumentRuntimeError,
@@ -16,10 +18,11 @@ from sam_rlx.compat.common.errors import (
     require,
 )
 from sam_rlx.compat.common.image_features import EncodedCore, make_core
-from sam_rlx.compat.common.network import Device, WithModel
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor
+from sam_rlx.compat.common.network import WithModel
+from sam_rlx.compat.common.tensor import TensorArray
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.turns import Turns
-from sam_rlx.compat.segment_anything.modeling import Sam, decode
+from sam_rlx.compat.segment_anything.modeling.sam import Sam, decode
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
 from sam_rlx.errors import InvalidArgumentError, StateError
 
@@ -74,14 +77,29 @@ class SamPredictor(WithModel):
         The image's embedding.
     """
 
+    # Subclasses of programs set up what they know of, without our ``__init__``.
+    is_image_set = False
+    features: Any = None
+    original_size: Any = None
+    input_size: Any = None
+
     def __init__(self, sam_model: Sam) -> None:
         self.model = sam_model
         self.transform = ResizeLongestSide(sam_model.image_encoder.img_size)
-        self._encoded = EncodedCore(make_core, sam_model.model)
         self._turns = Turns()
-        self.original_size: Any = None
-        self.input_size: Any = None
         self.reset_image()
+
+    @property
+    def _encoded(self) -> EncodedCore:
+        """The core of the model, also where a program has set another one or its weights."""
+        model, held = self.model.model, vars(self).get("_held")
+        if held is None or held[0] is not model:
+            held = self._held = model, EncodedCore(make_core, model)
+        return held[1]
+
+    @cached_property
+    def _turns(self) -> Turns:
+        return Turns()
 
     @property
     def device(self) -> Device:
@@ -133,7 +151,7 @@ class SamPredictor(WithModel):
             self._hold(features, original_image_size, array.shape[-2:])
 
     def _hold(self, features: Any, original_size: Any, input_size: Any) -> None:
-        self.features: Any = as_tensor(features[0])
+        self.features = as_result(features[0])
         self.original_size, self.input_size = original_size, input_size
         self.is_image_set = True
 
@@ -272,7 +290,7 @@ class SamPredictor(WithModel):
             core = self._encoded.use(maps, size)
             low_res, iou = decode(core, self.model.model.mask_side, prompts, wanted)
             masks = self.model.enlarge(low_res, input_size, size, bool(return_logits), core)
-        return masks, as_tensor(iou), as_tensor(low_res)
+        return masks, as_result(iou), as_result(low_res)
 
     def get_image_embedding(self) -> TensorArray:
         """Return the image's embedding (1, C, h, w); a ``RuntimeError`` if none is set."""
@@ -285,7 +303,8 @@ class SamPredictor(WithModel):
         self.is_image_set = False
         self.features = None
         with self._turns:
-            self._encoded.reset()
+            if "_held" in vars(self):
+                self._encoded.reset()
 
 
 __dir__ = public_names(__name__)

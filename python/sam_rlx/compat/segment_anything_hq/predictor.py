@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import expects
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor
+from sam_rlx.compat.common.tensor import TensorArray
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.segment_anything import predictor
 
 __all__ = ["SamPredictor"]
@@ -32,7 +33,7 @@ class SamPredictor(predictor.SamPredictor):
 
     def _hold(self, features: Any, original_size: Any, input_size: Any) -> None:
         super()._hold(features, original_size, input_size)
-        self.interm_features: Any = [as_tensor(part) for part in features[1:]]
+        self.interm_features: Any = [as_result(part) for part in features[1:]]
 
     def _maps(self) -> tuple[Any, ...]:
         return self.features, *self.interm_features

@@ -13,7 +13,7 @@ import numpy as np
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import expects, require
-from sam_rlx.compat.common.tensors import like, numbers
+from sam_rlx.compat.common.tensors import as_result, numbers
 
 _FILLED = np.float32(0.1)
 
@@ -32,7 +32,7 @@ def mask_to_box(masks: Any) -> Any:
         box[:] = width, height, -1, -1
         if len(rows):
             box[:] = columns[0], rows[0], columns[-1], rows[-1]
-    return like(boxes, masks)
+    return as_result(boxes)
 
 
 @expects("logits (N, 1, H, W) and an area")
@@ -45,7 +45,7 @@ def fill_holes_in_mask_scores(mask: Any, max_area: float) -> Any:
     logits = np.ascontiguousarray(numbers(mask), np.float32)
     flat = logits.reshape(-1, *logits.shape[-2:])
     filled = _core.remove_small_mask_regions(flat, float(max_area), 0.0, 0.0).reshape(logits.shape)
-    return like(np.where((logits <= 0) & (filled > 0), _FILLED, logits), mask)
+    return as_result(np.where((logits <= 0) & (filled > 0), _FILLED, logits))
 
 
 @expects("points and labels, and a dict of earlier ones or None")
@@ -55,7 +55,7 @@ def concat_points(old_point_inputs: Any, new_points: Any, new_labels: Any) -> di
     if old_point_inputs is not None:
         points = np.concatenate([numbers(old_point_inputs["point_coords"]), points], axis=1)
         labels = np.concatenate([numbers(old_point_inputs["point_labels"]), labels], axis=1)
-    return {"point_coords": like(points, new_points), "point_labels": like(labels, new_labels)}
+    return {"point_coords": as_result(points), "point_labels": as_result(labels)}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import expects, require
-from sam_rlx.compat.common.tensors import like, numbers
+from sam_rlx.compat.common.tensors import as_result, numbers
 from sam_rlx.errors import UnsupportedError
 
 
@@ -66,12 +66,12 @@ class SAM2Transforms:
             require(orig_hw is not None, "orig_hw: expected (H, W) to normalize, found None")
             height, width = orig_hw
             values /= np.array([width, height], values.dtype)
-        return like(values * values.dtype.type(self.resolution), coords)
+        return as_result(values * values.dtype.type(self.resolution))
 
     @expects("boxes (..., 4), and the size (H, W) of the image to normalize them")
     def transform_boxes(self, boxes: Any, normalize: bool = False, orig_hw: Any = None) -> Any:
         """Scale boxes (..., 4) as points; returns corners (B, 2, 2)."""
-        corners = like(numbers(boxes).reshape(-1, 2, 2), boxes)
+        corners = as_result(numbers(boxes).reshape(-1, 2, 2))
         return self.transform_coords(corners, normalize, orig_hw)
 
     @expects("logits (B, K, h, w) and a size (H, W)")
@@ -82,7 +82,7 @@ class SAM2Transforms:
         areas = float(self.max_hole_area), float(self.max_sprinkle_area)
         cleaned = _core.remove_small_mask_regions(flat, *areas, float(self.mask_threshold))
         enlarged = _core.postprocess_masks(cleaned, (int(orig_hw[0]), int(orig_hw[1])))
-        return like(enlarged.reshape(*logits.shape[:-2], *enlarged.shape[-2:]), masks)
+        return as_result(enlarged.reshape(*logits.shape[:-2], *enlarged.shape[-2:]))
 
 
 __dir__ = public_names(__name__)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import expects, require
-from sam_rlx.compat.common.tensors import like, numbers
+from sam_rlx.compat.common.tensors import as_result, numbers
 
 _BOXES = "boxes (..., 4)"
 
@@ -24,7 +24,7 @@ def _columns(x: Any) -> tuple[NDArray[Any], ...]:
 
 
 def _rows(x: Any, *columns: Any) -> Any:
-    return like(np.stack(columns, axis=-1), x)
+    return as_result(np.stack(columns, axis=-1))
 
 
 @expects(_BOXES)
@@ -78,7 +78,7 @@ def _area(columns: tuple[NDArray[Any], ...]) -> NDArray[Any]:
 @expects(_BOXES)
 def box_area(boxes: Any) -> Any:
     """Return the areas (...) of boxes with two corners."""
-    return like(np.asarray(_area(_columns(boxes))), boxes)
+    return as_result(np.asarray(_area(_columns(boxes))))
 
 
 @expects("masks (N, H, W)")
@@ -91,7 +91,7 @@ def masks_to_boxes(masks: Any) -> Any:
         rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
         if len(rows):
             box[:] = columns[0], rows[0], columns[-1] + 1, rows[-1] + 1
-    return like(boxes, masks)
+    return as_result(boxes)
 
 
 def _shared(
@@ -111,7 +111,7 @@ def box_iou(boxes1: Any, boxes2: Any) -> tuple[Any, Any]:
     """Return IoU and joint areas (..., N, M) of boxes with two corners."""
     inter, union, _, _ = _shared(boxes1, boxes2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return like(inter / union, boxes1, boxes2), like(union, boxes1, boxes2)
+        return as_result(inter / union), as_result(union)
 
 
 @expects("boxes (..., N, 4) and (..., M, 4)")
@@ -122,7 +122,7 @@ def generalized_box_iou(boxes1: Any, boxes2: Any) -> Any:
     height = np.clip(np.maximum(a[3], b[3]) - np.minimum(a[1], b[1]), 0, None)
     hull = width * height
     with np.errstate(divide="ignore", invalid="ignore"):
-        return like(inter / union - (hull - union) / hull, boxes1, boxes2)
+        return as_result(inter / union - (hull - union) / hull)
 
 
 __dir__ = public_names(__name__)

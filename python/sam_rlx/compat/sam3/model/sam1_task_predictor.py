@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.click_predictor import ClickPredictor
-
-Embeddings = tuple[NDArray[np.float32], ...]
 
 
 class SAM3InteractiveImagePredictor(ClickPredictor):
@@ -31,12 +26,12 @@ class SAM3InteractiveImagePredictor(ClickPredictor):
 
     def __init__(self, sam_model: Any, mask_threshold: float = 0.0) -> None:
         super().__init__(sam_model, mask_threshold)
+        _ = self._core  # a checkpoint without a tracker is refused here
 
-    def set_encoded(
-        self, encoded: list[tuple[Embeddings, tuple[int, int]]], is_batch: bool
-    ) -> None:
-        """Take features of `Sam3Processor` with the sizes (H, W) of their images."""
-        self._hold([features for features, _ in encoded], [size for _, size in encoded], is_batch)
+    def set_encoded(self, maps: Any, sizes: list[tuple[int, int]], is_batch: bool) -> None:
+        """Take features of `Sam3Processor`, of all images, with the sizes (H, W) of each."""
+        self._features = {"image_embed": maps[0], "high_res_feats": list(maps[1:])}
+        self._orig_hw, self._is_image_set, self._is_batch = sizes, True, is_batch
 
 
 __dir__ = public_names(__name__)

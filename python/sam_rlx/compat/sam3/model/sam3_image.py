@@ -6,11 +6,48 @@ from typing import Any
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.click_predictor import Masks
+from sam_rlx.compat.common.devices import check_device
 from sam_rlx.compat.common.network import Network
 from sam_rlx.compat.common.turns import Turns
+from sam_rlx.compat.sam3.model.backbone_out import one_image
+from sam_rlx.compat.sam3.model.geometry import GeometricPrompt
 from sam_rlx.compat.sam3.model.sam1_task_predictor import SAM3InteractiveImagePredictor
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
+from sam_rlx.tokenizer import Tokenizer
+
+
+class Backbone(Network):
+    """The part of a model that programs give a text by hand."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._tokenizer = Tokenizer(model.config["text"]["context_length"])
+
+    def forward_text(
+        self,
+        captions: list[str],
+        input_boxes: Any = None,
+        additional_text: Any = None,
+        device: Any = "cpu",
+    ) -> dict[str, Any]:
+        """Return the text of a state, to be put into its ``backbone_out``: one caption.
+
+        It is encoded when the processor finds.
+        """
+        check_device(device)
+        if len(captions) != 1 or input_boxes is not None or additional_text is not None:
+            raise UnsupportedError(
+                "forward_text: expected one caption alone, as Sam3Processor.set_text_prompt "
+                f"takes them, found {len(captions)}"
+            )
+        return {"language_features": self._tokenizer(list(captions))}
+
+    def forward_image(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Raise `UnsupportedError`: `Sam3Processor.set_image` takes the image itself."""
+        raise UnsupportedError(
+            "forward_image: expected an image for Sam3Processor.set_image, which gives backbone_out"
+        )
 
 
 class Sam3Image(Network):
@@ -35,6 +72,13 @@ class Sam3Image(Network):
             SAM3InteractiveImagePredictor(self) if enable_inst_interactivity else None
         )
         self._turns = Turns()
+        self.backbone = Backbone(model)
+
+    def _get_dummy_prompt(self, num_prompts: int = 1) -> GeometricPrompt:
+        """Return the boxes of a state without any; `num_prompts` is 1."""
+        if num_prompts != 1:
+            raise UnsupportedError(f"num_prompts: expected 1, found {num_prompts}")
+        return GeometricPrompt()
 
     def predict_inst(self, inference_state: dict[str, Any], **kwargs: Any) -> Masks:
         """Predict masks of one object on the image of a state.
@@ -87,8 +131,9 @@ class Sam3Image(Network):
             raise UnsupportedError(
                 "predict_inst: expected a model with enable_inst_interactivity, found one without"
             )
-        features = state["backbone_out"]["sam2_backbone_out"]
-        predictor.set_encoded(list(zip(features, sizes, strict=True)), is_batch)
+        found = state["backbone_out"]["sam2_backbone_out"]
+        features = found["encoded"] if is_batch else one_image(found)
+        predictor.set_encoded(features, sizes, is_batch)
         return predictor
 
 

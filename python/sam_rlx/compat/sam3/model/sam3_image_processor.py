@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,19 @@ from numpy.typing import NDArray
 from sam_rlx import _core
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.errors import ArgumentTypeError, expects, require
-from sam_rlx.compat.common.network import CPU, WithModel
-from sam_rlx.compat.common.tensor import as_tensor
+from sam_rlx.compat.common.devices import CPU
+from sam_rlx.compat.common.errors import (
+    ArgumentTypeError,
+    expects,
+    require,
+)
+from sam_rlx.compat.common.network import WithModel
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.turns import Turns
+from sam_rlx.compat.sam3.model.backbone_out import BackboneOut, one_image, together
+from sam_rlx.compat.sam3.model.geometry import GeometricPrompt
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
-from sam_rlx.model import Model
 from sam_rlx.tokenizer import Tokenizer
 
 __all__ = ["Sam3Processor"]
@@ -29,44 +34,6 @@ _TEXT_KEYS = ("language_features", "language_mask", "language_embeds")
 _RESULT_KEYS = ("geometric_prompt", "boxes", "masks", "masks_logits", "scores")
 # torchvision's factor from 0 to 1 to bytes, whose fractions are cut off.
 _BYTES = np.float32(256.0 - 1e-3)
-
-
-@dataclass
-class GeometricPrompt:
-    """The boxes of a state: (cx, cy, w, h) as fractions of the sides, and their labels."""
-
-    boxes: list[list[float]] = field(default_factory=list)
-    labels: list[bool] = field(default_factory=list)
-
-
-class EncodedImage:
-    """What the encoder gave for an image. It never changes: copies of a state share it."""
-
-    def __init__(self, image: _core.ConceptImage, model: Model) -> None:
-        self.image = image
-        self._model = model
-
-    def __copy__(self) -> EncodedImage:
-        return self
-
-    def __deepcopy__(self, _memo: Any) -> EncodedImage:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        core = _core.ConceptPredictor(self._model.core, 0)
-        core.set_concept_image(self.image)
-        return _restored, (self._model, list(core.image_embeddings), self.image.orig_hw)
-
-
-def _restored(
-    model: Model, embeddings: list[NDArray[np.float32]], hw: tuple[int, int]
-) -> EncodedImage:
-    """Return the image of a pickle."""
-    core = _core.ConceptPredictor(model.core, 0)
-    core.set_image_embeddings(embeddings, hw)
-    image = core.concept_image
-    assert image is not None
-    return EncodedImage(image, model)
 
 
 class Sam3Processor(WithModel):
@@ -176,17 +143,26 @@ class Sam3Processor(WithModel):
         state["backbone_out"] = out
         return state
 
-    def _encode(self, images: list[Any], sizes: list[tuple[int, int]]) -> dict[str, Any]:
+    def _encode(self, images: list[Any], sizes: list[tuple[int, int]]) -> BackboneOut:
         encoded, clicks = [], []
         with self._turns, self._without_image():
             for image, size in zip(images, sizes, strict=True):
                 self._core.set_image(_as_bytes(image), size)
-                encoded_image = self._core.concept_image
-                assert encoded_image is not None
-                encoded.append(EncodedImage(encoded_image, self.model.model))
+                encoded.append([part[None] for part in self._core.image_embeddings])
                 if self._clicks:
-                    clicks.append(encoded_image.take_click_embeddings())
-        return {"encoded": encoded, "sam2_backbone_out": clicks or None}
+                    found = self._core.concept_image
+                    assert found is not None
+                    clicks.append(found.take_click_embeddings())
+        out = BackboneOut(encoded=together(encoded), sam2_backbone_out=None)
+        if clicks:
+            out["sam2_backbone_out"] = {"encoded": together(clicks)}
+        return out
+
+    def _use(self, state: State) -> None:
+        """Bring the core to the image of a state."""
+        parts = one_image(state["backbone_out"])
+        hw = state["original_height"], state["original_width"]
+        self._core.set_image_embeddings([part[0] for part in parts], hw)
 
     @contextmanager
     def _without_image(self) -> Iterator[None]:
@@ -264,13 +240,25 @@ class Sam3Processor(WithModel):
             self.confidence_threshold = before
             raise
 
-    def _forward_grounding(self, state: State, text: Any, prompt: GeometricPrompt) -> State:
-        """Find, and only then put prompts and results into the state."""
+    def _forward_grounding(
+        self, state: State, text: Any = None, prompt: GeometricPrompt | None = None
+    ) -> State:
+        """Find, and only then put prompts and results into the state, whose own are the defaults.
+
+        Programs call it after they have changed the prompts of a state.
+        """
+        text = state["backbone_out"].get("language_features") if text is None else text
+        prompt = state.get("geometric_prompt") if prompt is None else prompt
+        if text is None or prompt is None:
+            raise InvalidArgumentError(
+                "state: expected a text (backbone.forward_text) and a geometric_prompt, found "
+                f"{sorted(state)} with {sorted(state['backbone_out'])}"
+            )
         hw = state["original_height"], state["original_width"]
         boxes = np.array(prompt.boxes, np.float64) if prompt.boxes else None
         labels = np.array(prompt.labels, np.int32) if prompt.boxes else None
         with self._turns, self._without_image():
-            self._core.set_concept_image(state["backbone_out"]["encoded"][0].image)
+            self._use(state)
             (found,) = self._core.find(
                 text,
                 boxes=boxes,
@@ -282,10 +270,10 @@ class Sam3Processor(WithModel):
             self._core.upscale(found.low_res_masks, masks, True)
         state["backbone_out"]["language_features"] = text
         state["geometric_prompt"] = prompt
-        state["masks_logits"] = as_tensor(masks[:, None])
-        state["masks"] = as_tensor(masks[:, None] > 0.5)
-        state["boxes"] = as_tensor(found.boxes)
-        state["scores"] = as_tensor(found.scores)
+        state["masks_logits"] = as_result(masks[:, None])
+        state["masks"] = as_result(masks[:, None] > 0.5)
+        state["boxes"] = as_result(found.boxes)
+        state["scores"] = as_result(found.scores)
         return state
 
 

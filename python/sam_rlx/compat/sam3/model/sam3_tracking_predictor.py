@@ -11,7 +11,8 @@ from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentRuntimeError
 from sam_rlx.compat.common.network import Network
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor
+from sam_rlx.compat.common.tensor import TensorArray
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.video_frames import open_video
 from sam_rlx.compat.common.video_sessions import NO_OBJ_SCORE, State, VideoSessions, points_and_box
 from sam_rlx.compat.common.video_sessions import Shown as Result
@@ -46,6 +47,15 @@ class Sam3TrackerPredictor(VideoSessions, Network):
     """
 
     backbone: Any = None
+    # Those of SAM 2, whose memory it has.
+    _FIXED = frozenset(
+        {
+            "image_size", "num_maskmem", "max_cond_frames_in_attn", "max_obj_ptrs_in_encoder",
+            "memory_temporal_stride_for_eval", "mf_threshold", "backbone_stride", "mem_dim",
+            "sigmoid_scale_for_mem_enc", "sigmoid_bias_for_mem_enc", "multimask_output_in_sam",
+            "multimask_output_for_tracking", "multimask_min_pt_num", "multimask_max_pt_num",
+        }
+    )  # fmt: skip
 
     def __init__(self, model: Model, use_memory_selection: bool = True) -> None:
         if model.family != "sam3":
@@ -239,7 +249,7 @@ class Sam3TrackerPredictor(VideoSessions, Network):
         scores = np.full((len(obj_ids), 1), _PRESENT)
         low_res[found.rows, 0] = result.low_res_masks
         scores[found.rows, 0] = found.scores
-        masks = as_tensor(low_res), as_tensor(found.logits), as_tensor(scores)
+        masks = as_result(low_res), as_result(found.logits), as_result(scores)
         return (result.frame_index, obj_ids, *masks)
 
 

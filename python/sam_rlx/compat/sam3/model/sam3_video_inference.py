@@ -13,8 +13,15 @@ from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentIndexError, require
 from sam_rlx.compat.common.network import Network
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.video_frames import is_image, open_resource
-from sam_rlx.compat.common.video_sessions import NOTHING, State, begin_session, frame_of
+from sam_rlx.compat.common.video_sessions import (
+    NOTHING,
+    State,
+    begin_session,
+    check_key,
+    frame_of,
+)
 from sam_rlx.compat.sam3.model.sam3_tracking_predictor import Sam3TrackerPredictor
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
@@ -112,7 +119,9 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         dict
             The state that the other methods take. Keys of upstream's: ``image_size``,
             ``num_frames``, ``orig_height``, ``orig_width``, ``action_history``,
-            ``is_image_only``.
+            ``is_image_only``, ``cached_frame_outputs``, a dict {frame: {object: mask}} of the
+            frames that have outputs, and ``tracker_inference_states``, whose entry names the
+            objects that are tracked.
         """
         frames = open_resource(resource_path, self.image_size)
         options = {"fill_hole_area": 0, "use_memory_selection": True, "frames": "clip"}
@@ -131,7 +140,12 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
     def reset_state(self, inference_state: State) -> None:
         """Make a state what it was at first."""
         inference_state["session"].reset()
-        inference_state.update(text_prompt=None, action_history=[])
+        inference_state.update(
+            text_prompt=None,
+            action_history=[],
+            cached_frame_outputs={},
+            tracker_inference_states=[],
+        )
 
     # ---------------------------------------------------------------- prompts
 
@@ -181,6 +195,7 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         AssertionError, RuntimeError
             As upstream: prompts do not fit together, or the frame has no outputs to refine.
         """
+        _check_state(inference_state)
         if points is not None:
             require(
                 text_str is None and boxes_xywh is None,
@@ -264,6 +279,9 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
             obj_id in session.obj_ids, f"obj_id: expected an object that is tracked, found {obj_id}"
         )
         session.remove_object(obj_id, NOTHING)
+        for outputs in inference_state["cached_frame_outputs"].values():
+            outputs.pop(obj_id, None)
+        _list_trackers(inference_state)
         if is_user_action:
             self.add_action_history(inference_state, "remove", None, [obj_id])
 
@@ -316,6 +334,7 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
             ``out_boxes_xywh`` float32 (N, 4) in fractions of the sides, ``out_binary_masks`` bool
             (N, H, W), and ``frame_stats``.
         """
+        _check_state(inference_state)
         session: _core.VideoSession = inference_state["session"]
         num_frames = inference_state["num_frames"]
         if start_frame_idx is not None:
@@ -339,6 +358,10 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         found = result.texts[-1]
         x0, y0, x1, y1 = found.boxes.astype(np.float32).T.reshape(4, -1)
         size = np.array(2 * [state["orig_width"], state["orig_height"]], np.float32)
+        state["cached_frame_outputs"][result.frame_index] = {
+            obj_id: as_result(mask) for obj_id, mask in zip(found.obj_ids, found.masks, strict=True)
+        }
+        _list_trackers(state)
         stats = {"num_obj_tracked": found.num_tracked, "num_obj_dropped": found.num_dropped}
         return {
             "out_obj_ids": np.asarray(found.obj_ids, np.int64),
@@ -347,6 +370,19 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
             "out_binary_masks": found.masks,
             "frame_stats": stats if with_stats else None,
         }
+
+
+def _list_trackers(state: State) -> None:
+    """Name the objects that are tracked, in upstream's key of a state: all in one tracker."""
+    obj_ids = list(state["session"].obj_ids)
+    state["tracker_inference_states"] = [{"obj_ids": obj_ids}] if obj_ids else []
+
+
+def _check_state(state: State) -> None:
+    images = state["images"]
+    check_key(state, "num_frames", images.count)
+    check_key(state, "orig_height", images.height)
+    check_key(state, "orig_width", images.width)
 
 
 def _history(session: _core.VideoSession) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import expects
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor
+from sam_rlx.compat.common.tensors import as_result
 
 
 class ResizeLongestSide:
@@ -39,18 +39,21 @@ class ResizeLongestSide:
         return self.apply_coords(np.reshape(boxes, (-1, 2, 2)), original_size).reshape(-1, 4)
 
     @expects("points (..., 2) and the size (H, W) of the image")
-    def apply_coords_torch(self, coords: Any, original_size: Any) -> TensorArray:
+    def apply_coords_torch(self, coords: Any, original_size: Any) -> Any:
         """Scale points as `apply_coords` does, but in float32 as PyTorch; returns float32."""
+        return as_result(self._scaled(coords, original_size))
+
+    @expects("boxes (B, 4) and the size (H, W) of the image")
+    def apply_boxes_torch(self, boxes: Any, original_size: Any) -> Any:
+        """Scale boxes as `apply_coords_torch` scales points; returns float32 (B, 4)."""
+        corners = np.reshape(np.asarray(boxes), (-1, 2, 2))
+        return as_result(self._scaled(corners, original_size).reshape(-1, 4))
+
+    def _scaled(self, coords: Any, original_size: Any) -> NDArray[np.float32]:
         height, width = original_size
         new_height, new_width = self.get_preprocess_shape(height, width, self.target_length)
         scale = np.asarray([new_width / width, new_height / height], np.float32)
-        return as_tensor(np.asarray(coords, np.float32) * scale)
-
-    @expects("boxes (B, 4) and the size (H, W) of the image")
-    def apply_boxes_torch(self, boxes: Any, original_size: Any) -> TensorArray:
-        """Scale boxes as `apply_coords_torch` scales points; returns float32 (B, 4)."""
-        corners = np.reshape(np.asarray(boxes), (-1, 2, 2))
-        return as_tensor(self.apply_coords_torch(corners, original_size).reshape(-1, 4))
+        return np.asarray(coords, np.float32) * scale
 
     @staticmethod
     @expects("three positive numbers")

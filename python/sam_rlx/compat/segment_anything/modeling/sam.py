@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,21 +10,85 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.errors import ArgumentRuntimeError
+from sam_rlx.compat.common.errors import ArgumentRuntimeError, expects
 from sam_rlx.compat.common.mask_inputs import as_logits, same_count
 from sam_rlx.compat.common.network import Network
-from sam_rlx.compat.common.tensor import TensorArray, as_tensor, to_array
+from sam_rlx.compat.common.state_dicts import EmptyModel
+from sam_rlx.compat.common.tensor import TensorArray, to_array
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
 
 __all__ = ["Sam"]
 
 
-@dataclass(frozen=True)
-class EncoderSize:
-    """What programs read from ``sam.image_encoder``: the side of the network input."""
+class ImageEncoder:
+    """The image encoder of a `Sam`, which programs call.
 
-    img_size: int
+    Attributes
+    ----------
+    img_size : int
+        Side of the network's input in pixels.
+    """
+
+    def __init__(self, sam: Sam) -> None:
+        self._sam = sam
+
+    @property
+    def img_size(self) -> int:
+        """Side of the network's input in pixels."""
+        return int(self._sam.model.img_size)
+
+    @expects("images (B, 3, S, S) from preprocess")
+    def __call__(self, x: Any) -> Any:
+        """Encode images (B, 3, S, S) that `Sam.preprocess` has made of whole grey levels.
+
+        Returns features (B, C, h, w). Other values are an `UnsupportedError`: the core takes bytes.
+        """
+        values = np.asarray(x, np.float32)
+        side = self.img_size
+        if values.ndim != 4 or values.shape[1:] != (3, side, side):
+            raise ArgumentRuntimeError(
+                f"image_encoder: expected (B, 3, {side}, {side}), found {values.shape}"
+            )
+        predictor = _core.ImagePredictor(self._sam.model.core, 0)
+        found = []
+        for image in values:
+            predictor.set_image(self._pixels(image))
+            found.append(predictor.image_embeddings[0])
+        return as_result(np.concatenate(found))
+
+    def _pixels(self, image: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """Return the image (h, w, 3) that was normalized and padded with zeros."""
+        filled = (image != 0).any(axis=0)
+        height, width = (
+            int(np.flatnonzero(filled.any(axis=axis)).max(initial=-1)) + 1 for axis in (1, 0)
+        )
+        mean, std = self._sam.normalization()
+        levels = image[:, :height, :width] * std + mean
+        pixels = np.rint(np.clip(levels, 0, 255)).astype(np.uint8)
+        whole = max(height, width) == self.img_size and np.allclose(levels, pixels, atol=0.01)
+        if not (whole and np.array_equal(self._sam.preprocess(pixels), image)):
+            raise UnsupportedError(
+                "image_encoder: expected an image of whole grey levels, its longer side "
+                f"{self.img_size}, through Sam.preprocess, found other values; "
+                "SamPredictor.set_image takes an image of any size"
+            )
+        return np.ascontiguousarray(pixels.transpose(1, 2, 0))
+
+
+class UncalledPart:
+    """A part of the network that only the predictors call."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Raise `UnsupportedError`: SamPredictor.predict_torch does what it is for."""
+        raise UnsupportedError(
+            f"{self._name}: expected prompts for SamPredictor.predict_torch, which takes features "
+            "that are set too, found a call of a part of the network"
+        )
 
 
 class Sam(Network):
@@ -42,16 +105,38 @@ class Sam(Network):
         Logit above which a pixel belongs to a mask.
     image_format : str
         ``"RGB"``.
-    image_encoder : EncoderSize
-        Has `img_size`.
+    image_encoder : ImageEncoder
+        Has `img_size`, and can be called.
+    prompt_encoder, mask_decoder : UncalledPart
+        To call them is an error.
     """
 
     image_format = "RGB"
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model | EmptyModel) -> None:
+        self.model: Any = model
         self.mask_threshold = model.mask_threshold
-        self.image_encoder = EncoderSize(model.img_size)
+        self.image_encoder = ImageEncoder(self)
+        self.prompt_encoder = UncalledPart("prompt_encoder")
+        self.mask_decoder = UncalledPart("mask_decoder")
+
+    @property
+    def pixel_mean(self) -> Any:
+        """Mean of the grey levels of each channel, (3, 1, 1)."""
+        return as_result(self.normalization()[0])
+
+    @property
+    def pixel_std(self) -> Any:
+        """Standard deviation of the grey levels of each channel, (3, 1, 1)."""
+        return as_result(self.normalization()[1])
+
+    def normalization(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return `pixel_mean` and `pixel_std` as arrays."""
+        mean, std = (
+            np.array(self.model.config[key], np.float32).reshape(3, 1, 1)
+            for key in ("pixel_mean", "pixel_std")
+        )
+        return mean, std
 
     def __call__(
         self, batched_input: Sequence[Mapping[str, Any]], multimask_output: bool
@@ -109,8 +194,8 @@ class Sam(Network):
             outputs.append(
                 {
                     "masks": self.enlarge(low_res, size, original_size, predictor=predictor),
-                    "iou_predictions": as_tensor(iou),
-                    "low_res_logits": as_tensor(low_res),
+                    "iou_predictions": as_result(iou),
+                    "low_res_logits": as_result(low_res),
                 }
             )
         return outputs
@@ -138,7 +223,7 @@ class Sam(Network):
         original_size: Any,
         return_logits: bool = False,
         predictor: _core.ImagePredictor | None = None,
-    ) -> TensorArray:
+    ) -> Any:
         """Return masks (B, K, H, W) of low-resolution logits, or the logits themselves.
 
         A `predictor` with an image of these sizes has faster kernels for it.
@@ -146,7 +231,7 @@ class Sam(Network):
         usual = return_logits or self.mask_threshold == self.model.mask_threshold
         sizes = _size("input_size", input_size), _size("original_size", original_size)
         if predictor is not None and usual and sizes == (predictor.input_hw, predictor.orig_hw):
-            return as_tensor(predictor.upscale(low_res, return_logits))
+            return as_result(predictor.upscale(low_res, return_logits))
         enlarged = _core.postprocess_masks(
             low_res.reshape(-1, *low_res.shape[-2:]),
             sizes[1],
@@ -155,21 +240,17 @@ class Sam(Network):
             None if return_logits else float(self.mask_threshold),
             available_threads(),
         )
-        return as_tensor(enlarged.reshape(*low_res.shape[:-2], *enlarged.shape[-2:]))
+        return as_result(enlarged.reshape(*low_res.shape[:-2], *enlarged.shape[-2:]))
 
-    def preprocess(self, x: Any) -> TensorArray:
+    def preprocess(self, x: Any) -> Any:
         """Normalize pixel values (..., 3, h, w) and pad them with zeros to the square input."""
-        config = self.model.config
-        mean, std = (
-            np.asarray(config[key], np.float32).reshape(3, 1, 1)
-            for key in ("pixel_mean", "pixel_std")
-        )
+        mean, std = self.normalization()
         values = (np.asarray(x, np.float32) - mean) / std
         side = self.model.img_size
         pad = [(0, 0)] * (values.ndim - 2) + [(0, side - length) for length in values.shape[-2:]]
-        return as_tensor(np.pad(values, pad))
+        return as_result(np.pad(values, pad))
 
-    def postprocess_masks(self, masks: Any, input_size: Any, original_size: Any) -> TensorArray:
+    def postprocess_masks(self, masks: Any, input_size: Any, original_size: Any) -> Any:
         """Enlarge low-resolution logits (B, K, h, w) to logits (B, K, H, W).
 
         `input_size` is (H, W) after the resize, `original_size` that of the image.

@@ -1,0 +1,54 @@
+"""``python -m sam_rlx.compat``: run a program of upstream's packages on the drop-ins.
+
+The program stays as it is. ``import sam2`` and its like give the drop-ins, in child processes too.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from sam_rlx._internal.packages import installed_originals
+from sam_rlx.compat.common.take_over import SHIMS, install
+
+_USAGE = """usage: python -m sam_rlx.compat [PROGRAM | -m MODULE | -c CODE] [ARGUMENT ...]
+       python -m sam_rlx.compat --list
+
+Run a program whose imports of segment_anything, segment_anything_hq, sam2 and sam3 give the
+drop-ins of sam_rlx, in its child processes too. --list: what is installed under these names."""
+
+
+def main() -> None:
+    """Read the arguments as Python does, and run."""
+    kind, *rest = sys.argv[1:] or ["--help"]
+    if kind in ("-h", "--help"):
+        print(_USAGE)
+        return
+    if kind == "--list":
+        for name, place in installed_originals().items():
+            print(f"{name:<20} sam_rlx.compat.{name}, instead of {place or 'none installed'}")
+        return
+    if kind in ("-m", "-c") and not rest:
+        raise SystemExit(f"{_USAGE}\n\n{kind}: expected an argument, found none")
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(SHIMS), *([before] if before else [])])
+    sys.path.insert(1, str(SHIMS))  # which multiprocessing hands on
+    install()
+    if kind == "-m":
+        sys.argv = rest  # the first becomes the path of the module
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif kind == "-c":
+        sys.argv = ["-c", *rest[1:]]
+        module = sys.modules["__main__"] = ModuleType("__main__")
+        exec(compile(rest[0], "<string>", "exec"), vars(module))
+    else:
+        sys.argv = [kind, *rest]
+        sys.path[0] = str(Path(kind).resolve().parent)
+        runpy.run_path(kind, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
