@@ -263,8 +263,8 @@ def test_errors_are_upstreams(sam: Sam, image: np.ndarray, tiny_checkpoint: Path
         ours.SamAutomaticMaskGenerator(sam, points_per_side=None)
     with pytest.raises(AssertionError, match="output_mode: expected"):
         ours.SamAutomaticMaskGenerator(sam, output_mode="png")
-    with pytest.raises(sam_rlx.UnsupportedError, match="expected a checkpoint, found None"):
-        ours.sam_model_registry["vit_b"]()
+    with pytest.raises(sam_rlx.StateError, match="expected weights before the network is used"):
+        ours.SamPredictor(ours.sam_model_registry["vit_b"]()).set_image(image)
     with pytest.raises(sam_rlx.SamRlxError):
         ours.sam_model_registry["vit_b"](checkpoint=tiny_checkpoint)
     with pytest.raises(sam_rlx.UnsupportedError, match="found 'cuda'"):

@@ -57,8 +57,8 @@ def test_the_registry_has_all_released_variants():
     assert registry["default"] is registry["vit_h"] is segment_anything_hq.build_sam
     for name, builder in registry.items():
         assert name == "default" or f"hq_{name}" in builder.__doc__
-        with pytest.raises(sam_rlx.UnsupportedError, match="random weights"):
-            builder()
+        with pytest.raises(sam_rlx.StateError, match="expected weights before the network is used"):
+            segment_anything_hq.SamPredictor(builder()).set_image(np.zeros((8, 9, 3), np.uint8))
 
 
 @pytest.mark.parity

@@ -90,8 +90,8 @@ def test_names_that_are_imported_already(monkeypatch):
 
 def test_the_command_lists_what_is_installed(capsys):
     main(["info", "--json"])
-    places = json.loads(capsys.readouterr().out)["drop_ins"]
-    assert list(places) == ["segment_anything", "segment_anything_hq", "sam2", "sam3"]
-    for name, place in places.items():
+    folders = json.loads(capsys.readouterr().out)["drop_ins"]
+    assert list(folders) == ["segment_anything", "segment_anything_hq", "sam2", "sam3"]
+    for name, folder in folders.items():
         spec = importlib.util.find_spec(name)
-        assert place == (None if spec is None else str(Path(spec.origin).parent))
+        assert folder == (None if spec is None else str(Path(spec.origin).parent))

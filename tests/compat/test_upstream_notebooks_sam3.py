@@ -76,15 +76,15 @@ def test_nan_leaves_no_prompt_behind(pil_image: Image.Image) -> None:
     processor = Sam3Processor(build_sam3_image_model(checkpoint_path=NANO))
     state = processor.set_image(pil_image)
     state = processor.set_text_prompt("circle", state)
-    before = {key: state[key].tobytes() for key in ("masks", "boxes", "scores")}
+    before = {key: state[key].numpy().tobytes() for key in ("masks", "boxes", "scores")}
     with pytest.raises(sam_rlx.InvalidArgumentError, match="finite"):
         processor.add_geometric_prompt([0.5, np.nan, 0.1, 0.1], True, state)
     with pytest.raises(sam_rlx.SamRlxError):
         processor.set_text_prompt(3, state)  # type: ignore[arg-type]
     assert state["geometric_prompt"].boxes == []
-    assert {key: state[key].tobytes() for key in before} == before
+    assert {key: state[key].numpy().tobytes() for key in before} == before
     again = processor.set_confidence_threshold(0.5, state)
-    assert {key: again[key].tobytes() for key in before} == before
+    assert {key: again[key].numpy().tobytes() for key in before} == before
 
 
 # ---------------------------------------------------------------- SAM 1's task
@@ -314,7 +314,7 @@ def test_the_tracker_is_upstreams(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 continue
             values = other.float().numpy()
             assert mine.shape == values.shape
-            assert mine.dtype == values.dtype
+            assert mine.numpy().dtype == values.dtype
             scale = np.abs(values[values > -1024]).max(initial=1.0)
             np.testing.assert_allclose(mine, values, rtol=0, atol=2e-3 * scale)
 

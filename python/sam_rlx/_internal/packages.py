@@ -66,14 +66,14 @@ def optional(where: str, module: str, package: str) -> Any:
 
 
 def installed_originals() -> dict[str, str | None]:
-    """Return the names of `DROP_INS`, each with the place of the package that is installed."""
-    places: dict[str, str | None] = {}
+    """Return the names of `DROP_INS`, each with the folder of the package that is installed."""
+    folders: dict[str, str | None] = {}
     for name in DROP_INS:
         spec = PathFinder.find_spec(name)
-        places[name] = (
+        folders[name] = (
             None if spec is None or spec.origin is None else str(Path(spec.origin).parent)
         )
-    return places
+    return folders
 
 
 def missing(where: str, package: str, found: object) -> MissingExtraError:

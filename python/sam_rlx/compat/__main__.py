@@ -28,8 +28,8 @@ def main() -> None:
         print(_USAGE)
         return
     if kind == "--list":
-        for name, place in installed_originals().items():
-            print(f"{name:<20} sam_rlx.compat.{name}, instead of {place or 'none installed'}")
+        for name, folder in installed_originals().items():
+            print(f"{name:<20} sam_rlx.compat.{name}, instead of {folder or 'none installed'}")
         return
     if kind in ("-m", "-c") and not rest:
         raise SystemExit(f"{_USAGE}\n\n{kind}: expected an argument, found none")

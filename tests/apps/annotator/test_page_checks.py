@@ -462,8 +462,8 @@ def test_zoom_is_true(view: View, tmp_path: Path, height: int, width: int) -> No
             found.append(pixels[np.ix_(v.astype(int), u.astype(int))])
         return found
 
-    places = (1536, 1024), (hw[1] - 60, 1100), (1200, 500)
-    for x, y in places if cases.full else places[:1]:
+    middles = (1536, 1024), (hw[1] - 60, 1100), (1200, 500)
+    for x, y in middles if cases.full else middles[:1]:
         view.key("0")
         view.canvas.move(x, y)
         while view.idle()["scale"] < 8:

@@ -78,11 +78,11 @@ def _print_releases(rows: list[dict[str, Any]]) -> None:
         common.tell(f"  {names} {megabytes:>8}  {row['license']}")
 
 
-def _print_drop_ins(places: dict[str, str | None]) -> None:
+def _print_drop_ins(folders: dict[str, str | None]) -> None:
     common.tell("")
     common.tell("names that python -m sam_rlx.compat PROGRAM takes, and what is installed there:")
-    for name, place in places.items():
-        common.tell(f"  {name:<20} {place or 'nothing'}")
+    for name, folder in folders.items():
+        common.tell(f"  {name:<20} {folder or 'nothing'}")
 
 
 def _read(source: str, key: str | None, lora: str | None) -> dict[str, Any]:

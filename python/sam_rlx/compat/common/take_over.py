@@ -89,7 +89,7 @@ def install(*names: str) -> None:
 
 
 def replace(name: str) -> None:
-    """Put the drop-in in the place of the shim that is being imported under this name."""
+    """Put the drop-in where the shim is that is being imported under this name."""
     del sys.modules[name]
     install(name)
     importlib.import_module(name)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.errors import ArgumentRuntimeError, expects
+from sam_rlx.compat.common.errors import ArgumentAttributeError, ArgumentRuntimeError, expects
 from sam_rlx.compat.common.mask_inputs import as_logits, same_count
 from sam_rlx.compat.common.network import Network
 from sam_rlx.compat.common.state_dicts import EmptyModel
@@ -88,6 +88,12 @@ class UncalledPart:
         raise UnsupportedError(
             f"{self._name}: expected prompts for SamPredictor.predict_torch, which takes features "
             "that are set too, found a call of a part of the network"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        raise ArgumentAttributeError(
+            f"{name}: expected one of the names that docs/compat.md lists, found another of a part "
+            "of the network"
         )
 
 
