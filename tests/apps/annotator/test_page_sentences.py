@@ -114,9 +114,22 @@ STORY = """async () => {
   put({ link: "ended", reason: "too many tabs" });
   const done = [item(0, "done"), item(1, "done")];
   put({ link: "open", project: { ...page.state.project, items: done } });
+  put({ project: { ...page.state.project, items: [item(0, "left out"), item(1, "done")] } });
   // menus and dialogs
+  page.entitle([{ name: "import_as" }, { name: "leave_out" }]);
   page.menu.toggle(page.top.project);
   page.menu.close();
+  put({ project: { ...page.state.project, items: done } });
+  page.menu.toggle(page.top.project);
+  page.menu.close();
+  page.importing.ask();
+  page.importing.file = { name: "a.json", contents: new ArrayBuffer(2) };
+  page.importing.send(false);
+  const brought = { form: "coco", objects: 2, matched: { key: 1, frame: 1 }, absent: ["b.png"],
+    absent_count: 6, classes: [{ name: "ball", objects: 2, new: true }] };
+  page.on_import({ ...brought, added: false });
+  page.on_import({ ...brought, added: true });
+  page.flush();
   put({ examples: [{ box: [1, 1, 4, 4], label: 1 }] });
   page.search.toggle(page.top.find);
   page.search.close();
@@ -129,6 +142,8 @@ STORY = """async () => {
   const frames = new Map([[0, { bitmap, masks: [] }]]);
   put({ image: { ...image, kind: "video", frames: 3 }, frames });
   put({ objects: [one(1)], running: true, done: 1, total: 3 });
+  page.search.toggle(page.top.find);
+  page.search.close();
   return Object.keys(SENTENCES).filter((name) => !reached.has(name));
 }"""
 
