@@ -321,7 +321,6 @@ def test_parts_of_the_image_network(sam):
 
 
 def test_configs_beside_the_modules():
-    hydra = pytest.importorskip("hydra", reason="hydra-core is not installed")
     from sam_rlx.compat import sam2 as package
 
     configs = sorted((Path(package.__file__).parent / "configs").glob("*/*.yaml"))
@@ -329,6 +328,17 @@ def test_configs_beside_the_modules():
     for config in configs:
         network = build_sam2(str(config), None)
         assert network.model.family == "sam2"
-    composed = hydra.compose("configs/sam2.1/sam2.1_hiera_t.yaml")
-    network = importlib.import_module("hydra.utils").instantiate(composed.model, _recursive_=True)
-    assert network.model.variant == "hiera_t"
+
+
+def test_configs_are_composed_by_hydra(run_python):
+    pytest.importorskip("hydra", reason="hydra-core is not installed")
+    # A process of its own: Hydra takes the configs of the first package that asks, as upstream's.
+    code = """
+import hydra
+import hydra.utils
+import sam_rlx.compat.sam2
+composed = hydra.compose("configs/sam2.1/sam2.1_hiera_t.yaml")
+print(hydra.utils.instantiate(composed.model, _recursive_=True).model.variant)
+"""
+    found = run_python("-c", code)
+    assert found.stdout.strip() == "hiera_t", found.stderr

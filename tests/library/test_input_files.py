@@ -177,7 +177,7 @@ def test_names_are_found_in_any_form(tmp_path: Path) -> None:
             given = unicodedata.normalize(asked, name)
             assert inputs.existing(base / given) == file
             assert inputs.existing(Path(f"{base}/" + given.replace("/", "\\"))) == file
-            assert inputs.key_of(given) == name
+            assert inputs.compared_name(given) == name
             assert inputs.files_of(str(base / given), must=True).files == [file]
     assert inputs.existing(tmp_path / "absent.png") == tmp_path / "absent.png"
 

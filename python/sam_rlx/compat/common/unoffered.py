@@ -95,6 +95,7 @@ def unoffered(module: str, name: str) -> type:
     """Return a class for a name of upstream's: to use it is an `UnsupportedError`."""
 
     def refuse(*_args: Any, **_kwargs: Any) -> Any:
+        """Refuse what can be imported only: networks run in the core."""
         raise UnsupportedError(
             f"{module}.{name}: expected one of the names that docs/compat.md lists, found one that "
             "can be imported only: networks run in the core, by the predictors"
