@@ -72,7 +72,8 @@ def test_image_to_masks(parity, testing, network):
 def agree(ours, theirs):
     """Both processors found the same; how much that was."""
     expected = concepts.results(theirs)
-    concepts.check_promise(expected, ours["masks"][:, 0], ours["boxes"], ours["scores"])
+    masks, boxes, scores = (ours[name].numpy() for name in ("masks", "boxes", "scores"))
+    concepts.check_promise(expected, masks[:, 0], boxes, scores)
     return len(ours["scores"])
 
 
