@@ -427,6 +427,31 @@ def test_work_runs_in_the_context_of_its_caller() -> None:
     assert user.get() == "nobody"
 
 
+def test_errors_are_told_in_the_context_of_the_gesture(
+    model: sam_rlx.Model, image: np.ndarray
+) -> None:
+    """A host with many users refuses messages of which it does not know for whom they are."""
+    user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
+    seen: list[tuple[str, str]] = []
+    told = threading.Event()
+
+    def send(head: dict[str, Any], buffers: list[bytes], view: str | None) -> None:
+        seen.append((head["type"], user.get()))
+        if head["type"] == "error":
+            told.set()
+
+    session = ImageSession(model, image, send=send)
+
+    def refused() -> None:
+        user.set("ann")
+        session.receive({"type": "candidate", "view": "a", "seq": 1, "index": 2})
+
+    contextvars.copy_context().run(refused)
+    assert told.wait(10)
+    session.close()
+    assert [name for kind, name in seen if kind == "error"] == ["ann"]
+
+
 def test_what_is_only_shown_waits_for_gestures() -> None:
     worker, order = Worker("test"), []
     begun, free = threading.Event(), threading.Event()

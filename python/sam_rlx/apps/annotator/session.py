@@ -442,14 +442,9 @@ class Session:
         later: bool = False,
     ) -> None:
         """Do work in the thread of the session, and tell a view, or all of them, if it fails."""
-        future = self._worker.submit(work, later=later)
-        future.add_done_callback(lambda done: self._report(done, view, answer))
+        self._worker.submit(partial(self._guarded, work, view, answer), later=later)
 
-    def _report(self, done: "Future[Any]", view: str | None, answer: Answer) -> None:
-        if not done.cancelled() and (error := done.exception()) is not None:
-            self._tell(error, view, answer)
-
-    def _guarded(self, work: Callable[[], None], view: str, answer: Answer) -> None:
+    def _guarded(self, work: Callable[[], Any], view: str | None, answer: Answer) -> None:
         try:
             work()
         except Exception as error:  # a view asked: it is told

@@ -124,7 +124,11 @@ class ImageSource:
         aside = [one for one in found.changed if project.document(one.key).objects]
         self.changed = [(one.key, self._paths.index(one.path)) for one in aside]
         said = [f"{one.path} has other content than before: {HELD_ASIDE}" for one in aside]
-        lost = [one.path for one in found.missing if project.document(one.key).objects]
+        lost = [
+            one.path
+            for one in found.missing
+            if one.stat[0] and project.document(one.key).objects  # arrays have no file to be found
+        ]
         if lost:
             names = f"{', '.join(lost[:_MAX_NAMED])}{' and others' * (len(lost) > _MAX_NAMED)}"
             said.append(f"not found any more: {names}; their objects stay in the project")
