@@ -223,13 +223,12 @@ export class Front {
 
   async on_image(head, [file]) {
     if (this.host) this.recall();
-    if (head.kind === "video") {
-      this.goto(this.host?.frame ?? this.state.frame, true);
-    } else {
-      const bitmap = await createImageBitmap(new Blob([file]));
-      this.dispatch({ type: "decoded", head, bitmap });
-    }
+    if (head.kind === "video") this.goto(this.host?.frame ?? this.state.frame, true);
+    // Before the image is decoded: a reload in the meantime comes back to it.
     this.host?.shows(head.key, isClip(this.state) ? this.state.frame : null);
+    if (head.kind === "video") return;
+    const bitmap = await createImageBitmap(new Blob([file]));
+    this.dispatch({ type: "decoded", head, bitmap });
   }
 
   async on_tiles(head, files) {
