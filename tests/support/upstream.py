@@ -335,10 +335,9 @@ def record(module: torch.nn.Module, call: Callable[[], Any]) -> list[tuple[str, 
     return taps
 
 
-def build_sam(config: tiny.SamConfig, seed: int | None = 0) -> Any:
-    """Build upstream's `Sam` of any size, with random weights unless `seed` is None."""
-    grid = config.img_size // config.patch_size
-    encoder = sam.ImageEncoderViT(
+def image_encoder(kind: Any, config: tiny.SamConfig) -> Any:
+    """Build the class `ImageEncoderViT` of a package that has upstream's arguments."""
+    return kind(
         img_size=config.img_size,
         patch_size=config.patch_size,
         embed_dim=config.embed_dim,
@@ -352,6 +351,12 @@ def build_sam(config: tiny.SamConfig, seed: int | None = 0) -> Any:
         window_size=config.window_size,
         global_attn_indexes=config.global_attn_indexes,
     )
+
+
+def build_sam(config: tiny.SamConfig, seed: int | None = 0) -> Any:
+    """Build upstream's `Sam` of any size, with random weights unless `seed` is None."""
+    grid = config.img_size // config.patch_size
+    encoder = image_encoder(sam.ImageEncoderViT, config)
     prompts = sam.PromptEncoder(
         embed_dim=config.out_chans,
         image_embedding_size=(grid, grid),

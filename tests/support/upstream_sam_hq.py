@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from typing import Any
 
@@ -74,20 +73,7 @@ def build(config: tiny.SamConfig, trunk: TinyViTConfig | None = None, seed: int 
     """Build `Sam` of any size, with ViT or TinyViT, with random weights unless `seed` is None."""
     plain = upstream.build_sam(config, seed=None)
     if trunk is None:
-        encoder = ImageEncoderViT(
-            img_size=config.img_size,
-            patch_size=config.patch_size,
-            embed_dim=config.embed_dim,
-            depth=config.depth,
-            num_heads=config.num_heads,
-            mlp_ratio=4,
-            out_chans=config.out_chans,
-            qkv_bias=True,
-            norm_layer=functools.partial(torch.nn.LayerNorm, eps=1e-6),
-            use_rel_pos=True,
-            window_size=config.window_size,
-            global_attn_indexes=config.global_attn_indexes,
-        )
+        encoder = upstream.image_encoder(ImageEncoderViT, config)
     else:
         encoder = TinyViT(config.img_size, trunk.out_chans, **trunk.sizes())
     decoder = mask_decoder(

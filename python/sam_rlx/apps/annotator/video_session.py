@@ -506,10 +506,7 @@ class VideoSession(ExportGestures):
                     counted = _counted(len(numbers), "object")
                     title = f"tracking of {counted}, {_counted(done, 'frame')}"
                     edit = self._keep(frame, edit, title, way, held)
-                    if time.monotonic() - written > _WRITE_EACH:
-                        self.project.write()
-                        written = time.monotonic()
-                        self.broadcast(None)
+                    written = self._written_by(written)
                     self._progress(done, total, None)
                     if edit < 0 or self._stop:  # it was undone, or stopped
                         break
@@ -522,13 +519,28 @@ class VideoSession(ExportGestures):
             error = found
             self._tell(found, None, None)
         finally:
-            self._running = False
-            self.project.write()
-            self._progress(done, total, None)
-            self._send_checks(None, None)
-            self.broadcast(None)
+            self._end_tracking(done, total)
             if ended is not None:
                 ended(error)
+
+    def _written_by(self, last: float) -> float:
+        """Write and show what was tracked so far, if the last time is a while ago; return when."""
+        if time.monotonic() - last <= _WRITE_EACH:
+            return last
+        self.project.write()
+        now = time.monotonic()
+        self.broadcast(None)
+        return now
+
+    def _end_tracking(self, done: int, total: int, said: str = "") -> None:
+        """Write and show what was tracked, with what a person should be told."""
+        self._running = False
+        self.project.write()
+        self._progress(done, total, None)
+        if said:
+            self.send({"type": "note", "text": said, "about": "search"}, [], None)
+        self._send_checks(None, None)
+        self.broadcast(None)
 
     def _held_on(self, number: int, way: "_Way") -> int | None:
         """Return the frame that tracking of an object ends at: the next one that a person made.
@@ -628,10 +640,7 @@ class VideoSession(ExportGestures):
                 done += 1
                 title = f"tracking of {text}, {_counted(len(numbers), 'object')}"
                 edit = self._keep_text(text, found, edit, title, numbers)
-                if time.monotonic() - written > _WRITE_EACH:
-                    self.project.write()
-                    written = time.monotonic()
-                    self.broadcast(None)
+                written = self._written_by(written)
                 self._progress(done, self.count - begin, None)
                 if edit < 0:  # it was undone
                     break
@@ -640,14 +649,9 @@ class VideoSession(ExportGestures):
             error = raised
             self._tell(raised, None, None)
         finally:
-            self._running = False
-            self.project.write()
-            self._progress(done, self.count - begin, None)
-            if not numbers and error is None and done == self.count - begin:
-                said = f"Nothing found for '{text}' in {_counted(done, 'frame')}."
-                self.send({"type": "note", "text": said, "about": "search"}, [], None)
-            self._send_checks(None, None)
-            self.broadcast(None)
+            nowhere = not numbers and error is None and done == self.count - begin
+            said = f"Nothing found for '{text}' in {_counted(done, 'frame')}."
+            self._end_tracking(done, self.count - begin, said if nowhere else "")
             if ended is not None:
                 ended(error)
 

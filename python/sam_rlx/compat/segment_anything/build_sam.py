@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TypeVar
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
@@ -11,16 +12,19 @@ from sam_rlx.compat.common.state_dicts import EmptyModel
 from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.model import load_model
 
-IMAGE_SIZE = 1024  # of every release
+_IMAGE_SIZE = 1024  # of every release
+_Network = TypeVar("_Network", bound=Sam)
 
 
-def _builder(variant: str) -> Callable[..., Sam]:
-    def build(checkpoint: str | os.PathLike[str] | None = None) -> Sam:
+def builder(kind: type[_Network], variant: str, name: str) -> Callable[..., _Network]:
+    """Return upstream's function ``build_sam_`` and a name: it loads a network of this kind."""
+
+    def build(checkpoint: str | os.PathLike[str] | None = None) -> _Network:
         if checkpoint is None:
-            return Sam(EmptyModel("sam", variant, IMAGE_SIZE))
-        return Sam(load_model(checkpoint, variant=variant))
+            return kind(EmptyModel("sam", variant, _IMAGE_SIZE))
+        return kind(load_model(checkpoint, variant=variant))
 
-    build.__name__ = build.__qualname__ = f"build_sam_{variant}"
+    build.__name__ = build.__qualname__ = f"build_sam_{name}"
     build.__doc__ = (
         f"Load a {variant} checkpoint; see `sam_rlx.load_model` for sources and errors. Without "
         "one the network waits for `load_state_dict`."
@@ -36,7 +40,9 @@ def build_sam_nano(checkpoint: str | os.PathLike[str] = "sam-nano") -> Sam:
 # Those of SAM-HQ, which begin so, are `sam_rlx.compat.segment_anything_hq`'s.
 HQ = "hq_"
 VARIANTS = [row["variant"] for row in _core.releases() if row["family"] == "sam"]
-_BUILDERS = {variant: _builder(variant) for variant in VARIANTS if not variant.startswith(HQ)}
+_BUILDERS = {
+    variant: builder(Sam, variant, variant) for variant in VARIANTS if not variant.startswith(HQ)
+}
 build_sam = build_sam_vit_h = _BUILDERS["vit_h"]
 build_sam_vit_l = _BUILDERS["vit_l"]
 build_sam_vit_b = _BUILDERS["vit_b"]

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.state_dicts import EmptyModel
-from sam_rlx.compat.segment_anything.build_sam import HQ, IMAGE_SIZE, VARIANTS
+from sam_rlx.compat.segment_anything.build_sam import HQ, VARIANTS, builder
 from sam_rlx.compat.segment_anything.build_sam import sam_model_registry as plain_registry
 from sam_rlx.compat.segment_anything_hq.modeling import Sam
-from sam_rlx.model import load_model
-
-
-def _builder(variant: str, name: str) -> Callable[..., Sam]:
-    def build(checkpoint: str | os.PathLike[str] | None = None) -> Sam:
-        if checkpoint is None:
-            return Sam(EmptyModel("sam", variant, IMAGE_SIZE))
-        return Sam(load_model(checkpoint, variant=variant))
-
-    build.__name__ = build.__qualname__ = f"build_sam_{name}"
-    build.__doc__ = (
-        f"Load a {variant} checkpoint; see `sam_rlx.load_model` for sources and errors. Without "
-        "one the network waits for `load_state_dict`."
-    )
-    return build
-
 
 _NAMES = {"vit_tiny": "vit_t"}  # of functions, where upstream's registry has another one
 _BUILDERS = {
-    name: _builder(variant, _NAMES.get(name, name))
+    name: builder(Sam, variant, _NAMES.get(name, name))
     for variant in VARIANTS
     if variant.startswith(HQ)
     for name in [variant.removeprefix(HQ)]
