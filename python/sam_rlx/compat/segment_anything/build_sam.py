@@ -12,6 +12,16 @@ from sam_rlx.compat.common.state_dicts import EmptyModel
 from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.model import load_model
 
+__all__ = [
+    "build_sam",
+    "build_sam_nano",
+    "build_sam_vit_b",
+    "build_sam_vit_h",
+    "build_sam_vit_l",
+    "build_sam_vit_t",
+    "sam_model_registry",
+]
+
 _IMAGE_SIZE = 1024  # of every release
 _Network = TypeVar("_Network", bound=Sam)
 

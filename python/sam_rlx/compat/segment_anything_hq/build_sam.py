@@ -9,6 +9,16 @@ from sam_rlx.compat.segment_anything.build_sam import HQ, VARIANTS, builder
 from sam_rlx.compat.segment_anything.build_sam import sam_model_registry as plain_registry
 from sam_rlx.compat.segment_anything_hq.modeling import Sam
 
+__all__ = [
+    "build_sam",
+    "build_sam_vit_b",
+    "build_sam_vit_h",
+    "build_sam_vit_l",
+    "build_sam_vit_t",
+    "sam_model_registry",
+    "sam_model_registry_baseline",
+]
+
 _NAMES = {"vit_tiny": "vit_t"}  # of functions, where upstream's registry has another one
 _BUILDERS = {
     name: builder(Sam, variant, _NAMES.get(name, name))
