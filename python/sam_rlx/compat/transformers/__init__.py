@@ -1,0 +1,1 @@
+"""Drop-in for transformers: classes of the Segment Anything family."""
