@@ -98,7 +98,7 @@ class ImageProcessor:
             A folder or hub id with ``processor_config.json`` or ``preprocessor_config.json``, or
             a file of settings.
         **kwargs
-            Settings in place of those of the file; `subfolder`, `revision`, `token`, `cache_dir`
+            Settings instead of those of the file; `subfolder`, `revision`, `token`, `cache_dir`
             and `local_files_only` of the source; `return_unused_kwargs`.
 
         Returns
@@ -160,7 +160,7 @@ class ImageProcessor:
         return [str(folder / self.file_name)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings, as they are written: without those that are None by default."""
+        """Return the settings, as they are written: without values of None that are defaults."""
         kept = {
             name: dict(value) if isinstance(value, SizeDict) else copy.copy(value)
             for name, value in vars(self).items()
