@@ -24,7 +24,7 @@ from sam_rlx.compat.transformers.processors import (
     SamProcessor,
 )
 from sam_rlx.errors import HubError, SamRlxError
-from support import transformers_forms as forms
+from support import processor_forms as forms
 
 HAS_UPSTREAM = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 needs_upstream = pytest.mark.skipif(not HAS_UPSTREAM, reason="needs PyTorch and transformers")
@@ -93,7 +93,7 @@ def test_stored_outcomes_are_those_of_transformers(upstream, group):
 WITHOUT_TORCH = """
 import json, sys, types
 sys.modules["torch"] = sys.modules["transformers"] = None
-from support import transformers_forms as forms
+from support import processor_forms as forms
 from sam_rlx.compat.transformers import image_processors, processors
 ours = types.SimpleNamespace(**{**vars(image_processors), **vars(processors)})
 stored = json.loads(forms.STORED.read_text(encoding="utf-8"))

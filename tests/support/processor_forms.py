@@ -1,6 +1,6 @@
 """Calls of transformers' processors in many forms, and what they give: one table for both sides.
 
-``python tests/support/transformers_forms.py`` writes what transformers gives to `STORED`.
+``python tests/support/processor_forms.py`` writes what transformers gives to `STORED`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-STORED = Path(__file__).parents[1] / "data" / "transformers_forms.json"
+STORED = Path(__file__).parents[1] / "data" / "processor_forms.json"
 
 # Arguments are written short: q is a point, x a box, t a tensor, n standard normal numbers; A and B
 # are arrays, a and b their PIL images, G a grey array.
