@@ -38,6 +38,9 @@ struct ConceptPrompt {
   ConstView text;                      // (L, C): tokens of the text encoder
   const bool* text_padding = nullptr;  // (L,): padding tokens, or null
   GeometricPrompt geometry = {};
+  // Whether a prompt without points and boxes has the class token of the geometry: in Meta's code
+  // always, in transformers if another prompt of the batch has boxes.
+  bool class_token = true;
 };
 
 // What was found. Views live until the caller's scope closes.
@@ -76,8 +79,9 @@ struct DetectorHeads {
   // of such parts.
   std::array<Shape, 5> part_shapes(std::int64_t grid) const;
   DetectorFeatures features_of(std::span<const ConstView> parts) const;
-  Detections detect(Context& ctx, const DetectorFeatures& features,
-                    const ConceptPrompt& prompt) const;
+  // `reference_boxes` (layers, Q, 4) gets the boxes that each layer begins with, if it is given.
+  Detections detect(Context& ctx, const DetectorFeatures& features, const ConceptPrompt& prompt,
+                    View reference_boxes = {}) const;
 
   // Logits of masks, which are made for the queries asked for.
   //   masks (K, 4 g, 4 g)     of the K queries `kept`

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "predictors/image/image_predictor.h"
-#include "predictors/image/mask_generator.h"
+#include "predictors/image/point_masks.h"
 
 namespace sam_rlx {
 
@@ -19,6 +20,10 @@ struct CropOptions {
   double max_region_area = 0.0;
   // The predictor has the image already, which is the only crop.
   bool is_encoded = false;
+  // Where the points are, and the crop's size and its size in the network's input: of the image
+  // that was set, or these.
+  Frame frame = Frame::kOriginalFloat64;
+  std::optional<std::pair<Size, Size>> crop_and_input_hw = {};
 };
 
 // An ImagePredictor as everything mode sees it.
@@ -30,7 +35,7 @@ class SamCropPredictor final : public CropPredictor {
   void set_image(const ImageView& crop) override {
     if (!options_.is_encoded) predictor_.set_image(crop);
   }
-  MaskGeometry geometry() const override { return predictor_.mask_geometry(); }
+  MaskGeometry geometry() const override;
   std::int64_t masks_per_point() const override {
     return predictor_.num_masks(options_.multimask_output);
   }
