@@ -18,6 +18,7 @@ void register_prompt_checks(pybind11::module_& m);
 void register_exclusive(pybind11::module_& m);
 void register_video_session(pybind11::module_& m);
 void register_concept_predictor(pybind11::module_& m);
+void register_tensor_predictor(pybind11::module_& m);
 void register_tokenizer(pybind11::module_& m);
 
 }  // namespace sam_rlx
