@@ -62,7 +62,7 @@ TextArrays text(ConceptNetwork& network, const Ids& ids, const std::optional<Mas
 
 NetworkArrays detect(ConceptNetwork& network, const Array<float>& text,
                      const std::optional<Mask>& padding, const Array<float>& boxes,
-                     const Array<std::int32_t>& labels, bool class_token) {
+                     const Array<std::int32_t>& labels, bool has_boxes) {
   const ConstView tokens = view_of(text, "text"), corners = view_of(boxes, "boxes");
   const bool fits = tokens.shape.rank() == 2 && corners.shape.rank() == 2 &&
                     corners.shape[1] == 4 && labels.ndim() == 1 &&
@@ -75,9 +75,8 @@ NetworkArrays detect(ConceptNetwork& network, const Array<float>& text,
   ConceptNetwork::Found found;
   {
     const GilRelease release;
-    sam3::ConceptPrompt prompt{.text = tokens,
-                               .text_padding = padding ? padding->data() : nullptr,
-                               .class_token = class_token};
+    sam3::ConceptPrompt prompt{.text = tokens, .text_padding = padding ? padding->data() : nullptr};
+    prompt.geometry.is_given = has_boxes;
     if (corners.shape[0] > 0) {
       prompt.geometry.boxes = corners;
       prompt.geometry.box_labels = labels.data();
@@ -123,7 +122,7 @@ void register_concept_network(py::module_& m) {
            [](ConceptNetwork& network) { return to_numpy(network.position_encodings()); })
       .def("text", text, py::arg("ids"), py::arg("hidden") = py::none())
       .def("detect", detect, py::arg("text"), py::arg("padding").none(true), py::arg("boxes"),
-           py::arg("labels"), py::arg("class_token"));
+           py::arg("labels"), py::arg("has_boxes"));
 }
 
 }  // namespace sam_rlx

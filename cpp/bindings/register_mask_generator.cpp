@@ -1,8 +1,5 @@
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <array>
-
 #include "bindings/embeddings.h"
 #include "bindings/gil.h"
 #include "bindings/image_array.h"
@@ -77,58 +74,6 @@ struct BoundMaskGenerator {
   }
 };
 
-// Masks of points on a crop that the predictor has.
-struct PointMasks {
-  py::list counts;                  // RLE at the size of the image
-  py::array_t<float> scores;        // predicted IoU
-  py::array_t<std::int64_t> boxes;  // (N, 4): corners in the image, both inside
-  std::int64_t num_enough = 0;      // masks whose IoU and stability are enough, cut off or not
-};
-
-using Pair = std::pair<std::int64_t, std::int64_t>;
-
-struct PointCrop {
-  CropBox box;
-  Size orig_hw, input_hw;
-};
-
-PointMasks point_masks(ImagePredictor& predictor, const Array<double>& points,
-                       const PointCrop& crop, const PointMaskRules& rules, double mask_threshold) {
-  if (points.ndim() != 2 || points.shape(1) != 2) {
-    fail("points", "shape (N, 2)", shape_of(points, "points").str());
-  }
-  const std::vector<double> coords(points.data(), points.data() + points.size());
-  std::vector<MaskRecord> records;
-  PointMasks out;
-  {
-    const GilRelease release;
-    const Size crop_hw{crop.box.y1 - crop.box.y0, crop.box.x1 - crop.box.x0};
-    SamCropPredictor crops(predictor, {.mask_threshold = mask_threshold,
-                                       .is_encoded = true,
-                                       .frame = Frame::kModel,
-                                       .crop_and_input_hw = std::pair(crop_hw, crop.input_hw)});
-    Workspace workspace;  // the predictor's own is in use while it decodes
-    Context ctx{.kernels = predictor.model().kernels(),
-                .workspace = workspace,
-                .num_threads = predictor.num_threads(),
-                .poll_interrupt = poll_python_signals};
-    out.num_enough = add_point_masks({ctx, crops, rules, crop.box, crop.orig_hw}, coords, records);
-  }
-  out.scores = make_array<float>({static_cast<std::int64_t>(records.size())});
-  out.boxes = make_array<std::int64_t>({static_cast<std::int64_t>(records.size()), 4});
-  std::int64_t* corner = out.boxes.mutable_data();
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    const PixelBox& box = records[i].box;
-    out.counts.append(counts_array(records[i].segmentation));
-    out.scores.mutable_data()[i] = records[i].predicted_iou;
-    *corner++ = box.x0 + crop.box.x0;
-    *corner++ = box.y0 + crop.box.y0;
-    *corner++ = box.x1 + crop.box.x0;
-    *corner++ = box.y1 + crop.box.y0;
-  }
-  return out;
-}
-
 }  // namespace
 
 void register_mask_generator(py::module_& m) {
@@ -159,32 +104,6 @@ void register_mask_generator(py::module_& m) {
            py::arg("progress") = py::none())
       .def("generate_encoded", &BoundMaskGenerator::generate_encoded, py::arg("embeddings"),
            py::arg("orig_hw"), py::arg("progress") = py::none());
-  py::classh<PointMasks>(m, "PointMasks")
-      .def_readonly("counts", &PointMasks::counts)
-      .def_readonly("scores", &PointMasks::scores)
-      .def_readonly("boxes", &PointMasks::boxes)
-      .def_readonly("num_enough", &PointMasks::num_enough);
-  // By the rules of transformers: points in the network's input, stability above its bound.
-  m.def(
-      "point_masks",
-      [](ImagePredictor& predictor, const Array<double>& points,
-         std::array<std::int64_t, 4> crop_box, Pair orig_hw, Pair input_hw, double pred_iou_thresh,
-         double stability_score_thresh, double stability_score_offset, double mask_threshold) {
-        const auto [x0, y0, x1, y1] = crop_box;
-        return point_masks(
-            predictor, points,
-            {{x0, y0, x1, y1}, {orig_hw.first, orig_hw.second}, {input_hw.first, input_hw.second}},
-            {.points_per_batch = std::max<std::int64_t>(points.shape(0), 1),
-             .pred_iou_thresh = pred_iou_thresh,
-             .stability_score_thresh = stability_score_thresh,
-             .stability_score_offset = stability_score_offset,
-             .above_stability = true},
-            mask_threshold);
-      },
-      py::arg("predictor"), py::arg("points"), py::kw_only(), py::arg("crop_box"),
-      py::arg("orig_hw"), py::arg("input_hw"), py::arg("pred_iou_thresh"),
-      py::arg("stability_score_thresh"), py::arg("stability_score_offset"),
-      py::arg("mask_threshold"));
 }
 
 }  // namespace sam_rlx

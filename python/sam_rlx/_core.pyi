@@ -148,6 +148,34 @@ class ImagePredictor:
     ) -> ImagePrediction: ...
 
 @final
+class TensorPredictor:
+    def __init__(self, model: Model, num_threads: int = 0) -> None: ...
+    def encode(
+        self,
+        pixel_values: NDArray[np.float32],
+        no_mem_embed: bool = True,
+        all_maps: bool = False,
+    ) -> tuple[NDArray[np.float32], ...]: ...
+    def position_encodings(self) -> tuple[NDArray[np.float32], ...]: ...
+    def prompt_embeddings(
+        self,
+        points: NDArray[np.float64] | None,
+        labels: NDArray[np.int32] | None,
+        boxes: NDArray[np.float64] | None,
+        masks: NDArray[np.float32] | None,
+    ) -> tuple[NDArray[np.float32] | None, NDArray[np.float32]]: ...
+    def decode(
+        self,
+        maps: Sequence[NDArray[np.float32]],
+        points: NDArray[np.float64] | None,
+        labels: NDArray[np.int32] | None,
+        boxes: NDArray[np.float64] | None,
+        masks: NDArray[np.float32] | None,
+        multimask_output: bool,
+        hq_token_only: bool = False,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]: ...
+
+@final
 class PointMasks:
     @property
     def counts(self) -> list[NDArray[np.uint32]]: ...
@@ -156,7 +184,7 @@ class PointMasks:
     @property
     def boxes(self) -> NDArray[np.int64]: ...
     @property
-    def num_enough(self) -> int: ...
+    def has_empty_batch(self) -> bool: ...
 
 @final
 class MaskGenerator:
@@ -458,7 +486,7 @@ class ConceptNetwork:
         padding: NDArray[np.bool_] | None,
         boxes: NDArray[np.float32],
         labels: NDArray[np.int32],
-        class_token: bool,
+        has_boxes: bool,
     ) -> NetworkDetections: ...
 
 @final
@@ -519,6 +547,8 @@ def load_model(
     fields: str | None = None,
     lora: str | None = None,
     normalize: bool = True,
+    config: str | None = None,
+    rules: dict[str, Any] = ...,
 ) -> Model: ...
 def options(kind: str, family: str) -> dict[str, dict[str, Any]]: ...
 def list_tensors(path: str, key: str | None = None) -> list[tuple[str, str, tuple[int, ...]]]: ...
@@ -631,9 +661,11 @@ def postprocess_masks(
     num_threads: int = 1,
 ) -> NDArray[np.float32] | NDArray[np.bool_]: ...
 def point_masks(
-    predictor: ImagePredictor,
+    predictor: TensorPredictor,
+    maps: Sequence[NDArray[np.float32]],
     points: NDArray[np.float64],
     *,
+    points_per_batch: int,
     crop_box: tuple[int, int, int, int],
     orig_hw: tuple[int, int],
     input_hw: tuple[int, int],

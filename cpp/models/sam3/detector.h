@@ -38,9 +38,6 @@ struct ConceptPrompt {
   ConstView text;                      // (L, C): tokens of the text encoder
   const bool* text_padding = nullptr;  // (L,): padding tokens, or null
   GeometricPrompt geometry = {};
-  // Whether a prompt without points and boxes has the class token of the geometry: in Meta's code
-  // always, in transformers if another prompt of the batch has boxes.
-  bool class_token = true;
 };
 
 // What was found. Views live until the caller's scope closes.

@@ -12,10 +12,10 @@
 namespace sam_rlx {
 namespace {
 
-constexpr std::size_t kLevels = 3;  // that the detector reads
+constexpr std::size_t kDetectorLevels = 3;  // that it reads
 
 // (H, W, C) -> (C, H, W)
-Tensor channels_first(Context& ctx, ConstView map) {
+Tensor level_channels_first(Context& ctx, ConstView map) {
   const std::int64_t positions = map.shape[0] * map.shape[1], channels = map.shape[2];
   Tensor out({channels, map.shape[0], map.shape[1]});
   transpose(ctx, map.reshape({positions, channels}), out.view().reshape({channels, positions}));
@@ -78,11 +78,12 @@ void ConceptNetwork::set_pixels(ConstView pixels) {
 
 void ConceptNetwork::set_levels(std::span<const ConstView> levels) {
   const InUse guard(busy_, "forward");
-  const std::vector<Shape> expected = level_shapes(kLevels);
-  if (levels.size() != kLevels) {
-    fail("fpn_hidden_states", std::to_string(kLevels) + " maps", std::to_string(levels.size()));
+  const std::vector<Shape> expected = level_shapes(kDetectorLevels);
+  if (levels.size() != kDetectorLevels) {
+    fail("fpn_hidden_states", std::to_string(kDetectorLevels) + " maps",
+         std::to_string(levels.size()));
   }
-  for (std::size_t i = 0; i < kLevels; ++i) {
+  for (std::size_t i = 0; i < kDetectorLevels; ++i) {
     if (levels[i].shape != expected[i]) {
       fail("fpn_hidden_states", "shape " + expected[i].str(), levels[i].shape.str());
     }
@@ -117,7 +118,7 @@ ConceptNetwork::Vision ConceptNetwork::vision(ConstView pixels) {
     const std::int64_t side = branch.side_of(grid[1]);
     const View level = ctx.workspace.floats({1, side, side, branch.out_channels()});
     branch.forward(ctx, map, level);
-    out.levels.push_back(channels_first(ctx, level[0]));
+    out.levels.push_back(level_channels_first(ctx, level[0]));
     ctx.check_interrupt();
   }
   return out;
@@ -130,7 +131,7 @@ std::vector<Tensor> ConceptNetwork::position_encodings() {
   const PositionEmbeddingSine encoding{.num_pos_feats = config.neck.d_model};
   std::vector<Tensor> out;
   for (const Shape& shape : level_shapes(config.neck.scale_factors.size())) {
-    out.push_back(channels_first(ctx, encoding.dense(shape[1], shape[2])));
+    out.push_back(level_channels_first(ctx, encoding.dense(shape[1], shape[2])));
   }
   return out;
 }

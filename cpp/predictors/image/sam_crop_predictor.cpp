@@ -7,17 +7,6 @@
 
 namespace sam_rlx {
 
-MaskGeometry SamCropPredictor::geometry() const {
-  MaskGeometry geometry = predictor_.mask_geometry();
-  if (const auto& sizes = options_.crop_and_input_hw) {
-    geometry.height = sizes->first.height;
-    geometry.width = sizes->first.width;
-    geometry.input_height = sizes->second.height;
-    geometry.input_width = sizes->second.width;
-  }
-  return geometry;
-}
-
 void SamCropPredictor::predict(const double* points, std::optional<float> iou_threshold,
                                View low_res, View iou) {
   const std::int64_t count = iou.shape[0];
@@ -25,7 +14,7 @@ void SamCropPredictor::predict(const double* points, std::optional<float> iou_th
   const PromptBatch prompts{
       .batch = count, .num_points = 1, .point_coords = points, .point_labels = labels.data()};
   // Masks that are refined are filtered only then.
-  predictor_.decode(prompts, {.frame = options_.frame,
+  predictor_.decode(prompts, {.frame = Frame::kOriginalFloat64,
                               .multimask_output = options_.multimask_output,
                               .hq_token_only = options_.hq_token_only,
                               .iou_threshold = options_.use_m2m ? std::nullopt : iou_threshold,
@@ -67,7 +56,7 @@ void SamCropPredictor::refine(const double* points, View low_res, View iou) {
                             .point_coords = coords.data(),
                             .point_labels = labels.data(),
                             .mask_input = before};
-  predictor_.decode(prompts, {.frame = options_.frame,
+  predictor_.decode(prompts, {.frame = Frame::kOriginalFloat64,
                               .multimask_output = false,
                               .iou_threshold = std::nullopt,
                               .low_res = low_res.reshape(one),

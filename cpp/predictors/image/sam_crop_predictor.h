@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "predictors/image/image_predictor.h"
@@ -20,10 +19,6 @@ struct CropOptions {
   double max_region_area = 0.0;
   // The predictor has the image already, which is the only crop.
   bool is_encoded = false;
-  // Where the points are, and the crop's size and its size in the network's input: of the image
-  // that was set, or these.
-  Frame frame = Frame::kOriginalFloat64;
-  std::optional<std::pair<Size, Size>> crop_and_input_hw = {};
 };
 
 // An ImagePredictor as everything mode sees it.
@@ -35,7 +30,7 @@ class SamCropPredictor final : public CropPredictor {
   void set_image(const ImageView& crop) override {
     if (!options_.is_encoded) predictor_.set_image(crop);
   }
-  MaskGeometry geometry() const override;
+  MaskGeometry geometry() const override { return predictor_.mask_geometry(); }
   std::int64_t masks_per_point() const override {
     return predictor_.num_masks(options_.multimask_output);
   }
