@@ -23,7 +23,7 @@ struct NetworkArrays {
 };
 
 VisionArrays vision(ConceptNetwork& network, const Array<float>& pixels) {
-  const ConstView view = view_of(pixels, "pixel_values");
+  const ConstView view = sam_rlx::view_of(pixels, "pixel_values");
   ConceptNetwork::Vision found;
   {
     const GilRelease release;
@@ -33,14 +33,15 @@ VisionArrays vision(ConceptNetwork& network, const Array<float>& pixels) {
 }
 
 void set_pixels(ConceptNetwork& network, const Array<float>& pixels) {
-  const ConstView view = view_of(pixels, "pixel_values");
+  const ConstView view = sam_rlx::view_of(pixels, "pixel_values");
   const GilRelease release;
   network.set_pixels(view);
 }
 
 void set_levels(ConceptNetwork& network, const std::vector<Array<float>>& levels) {
   std::vector<ConstView> views;
-  for (const Array<float>& level : levels) views.push_back(view_of(level, "fpn_hidden_states"));
+  for (const Array<float>& level : levels)
+    views.push_back(sam_rlx::view_of(level, "fpn_hidden_states"));
   const GilRelease release;
   network.set_levels(views);
 }
@@ -63,7 +64,8 @@ TextArrays text(ConceptNetwork& network, const Ids& ids, const std::optional<Mas
 NetworkArrays detect(ConceptNetwork& network, const Array<float>& text,
                      const std::optional<Mask>& padding, const Array<float>& boxes,
                      const Array<std::int32_t>& labels, bool has_boxes) {
-  const ConstView tokens = view_of(text, "text"), corners = view_of(boxes, "boxes");
+  const ConstView tokens = sam_rlx::view_of(text, "text"),
+                  corners = sam_rlx::view_of(boxes, "boxes");
   const bool fits = tokens.shape.rank() == 2 && corners.shape.rank() == 2 &&
                     corners.shape[1] == 4 && labels.ndim() == 1 &&
                     labels.shape(0) == corners.shape[0] &&

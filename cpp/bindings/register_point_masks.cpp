@@ -69,7 +69,7 @@ PointMasks point_masks(TensorPredictor& predictor, const std::vector<Array<float
   std::vector<ConstView> views;
   const std::vector<Shape> expected = predictor.map_shapes(false);
   for (std::size_t i = 0; i < maps.size(); ++i) {
-    const ConstView map = view_of(maps[i], "maps");
+    const ConstView map = sam_rlx::view_of(maps[i], "maps");
     if (maps.size() != expected.size() || map.shape != expected[i]) {
       fail("maps", std::to_string(expected.size()) + " of one image", map.shape.str());
     }
