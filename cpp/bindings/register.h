@@ -15,6 +15,7 @@ void register_point_masks(pybind11::module_& m);
 void register_masks_api(pybind11::module_& m);
 void register_tiles(pybind11::module_& m);
 void register_overlay(pybind11::module_& m);
+void register_resize(pybind11::module_& m);
 void register_prompt_checks(pybind11::module_& m);
 void register_exclusive(pybind11::module_& m);
 void register_video_session(pybind11::module_& m);

@@ -43,8 +43,8 @@
 //   build_point_grid(n) -> (n * n, 2)
 //   resize_longest_side(image, side) -> image
 //   postprocess_masks(low_res (K, h, w), orig_hw, input_hw, side, threshold, num_threads)
-//     -> logits, or bool masks with a threshold; side 0: one step, input_hw unused; 0 threads are
-//     one for each core
+//     -> logits, or bool masks with a threshold; side 0: one step, input_hw unused; 0 threads: one
+//     for each core
 namespace sam_rlx {
 namespace {
 

@@ -1,80 +1,94 @@
-"""Images as transformers loads them: paths, addresses, base64."""
+"""Images from files, the web and base64 text."""
 
 from __future__ import annotations
 
 import base64
+import binascii
 import io
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from sam_rlx._internal.media.image_files import pillow
+from sam_rlx._internal.arrays.pil import is_pil
+from sam_rlx._internal.packages import optional
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentTypeError
 from sam_rlx.errors import InvalidArgumentError
 
+_WEB = ("http://", "https://")
+_SECONDS = 60.0  # that a server may take where nothing is said
+
 
 def load_image(image: Any, timeout: float | None = None) -> Any:
-    """Load an image, upright and in RGB.
+    """Return an upright RGB image.
 
     Parameters
     ----------
-    image : str or PIL image
-        A path, an address that begins with ``http://`` or ``https://``, or base64, also behind
-        ``data:image/png;base64,``.
+    image : str or PIL.Image.Image
+        Name of a file, URL, base64 text (also with ``data:image/...;base64,`` before it), or an
+        image.
     timeout : float, optional
-        Seconds for each wait for an address. Default: no end.
+        Seconds that a server may take. Default: 60.
 
     Returns
     -------
-    PIL image
+    PIL.Image.Image
+        Mode RGB, turned as its EXIF tag says.
 
     Raises
     ------
     InvalidArgumentError
-        A text is none of these.
-    TypeError
-        Neither a text nor a PIL image.
-    OSError
-        An address gives nothing, or a file is no image.
+        The text is none of these. A `ValueError`.
+    ArgumentTypeError
+        Something else. A `TypeError`.
     """
-    images = pillow("Image")
+    pillow = optional("load_image", "PIL.Image", "pillow")
+    operations = optional("load_image", "PIL.ImageOps", "pillow")
     if isinstance(image, str):
-        image = images.open(_source(image, timeout)) if _is_known(image) else _decoded(image)
-    elif not isinstance(image, images.Image):
+        image = pillow.open(_source(image, timeout))
+    elif not is_pil(image):
         raise ArgumentTypeError(
-            "image: expected a path, an address, base64 or a PIL image, found "
+            "image: expected a file name, URL, base64 text or PIL image, found "
             f"{type(image).__name__}"
         )
-    return pillow("ImageOps").exif_transpose(image).convert("RGB")
+    return operations.exif_transpose(image).convert("RGB")
 
 
-def _is_address(text: str) -> bool:
-    return text.startswith(("http://", "https://"))
-
-
-def _is_known(text: str) -> bool:
-    try:
-        return _is_address(text) or Path(text).is_file()
-    except (OSError, ValueError):  # too long for a path, or with a zero: base64, or nothing
-        return False
-
-
-def _source(text: str, timeout: float | None) -> Any:
-    if not _is_address(text):
-        return text
-    with urllib.request.urlopen(text, timeout=timeout) as answer:
+def fetched(url: str, timeout: float | None = None) -> io.BytesIO:
+    """Return what a server answers, as a file; an error of the connection is an `OSError`."""
+    with urllib.request.urlopen(url, timeout=_SECONDS if timeout is None else timeout) as answer:
         return io.BytesIO(answer.read())
 
 
-def _decoded(text: str) -> Any:
-    data = text.split(",")[1] if text.startswith("data:image/") else text
+def is_url(text: str) -> bool:
+    """Tell whether a text names something on a server."""
+    return text.startswith(_WEB)
+
+
+def _source(text: str, timeout: float | None) -> Any:
+    if is_url(text):
+        return fetched(text, timeout)
+    if _is_file(text):
+        return text
+    encoded = text.partition(",")[2] if text.startswith("data:image/") else text
+    pillow = optional("load_image", "PIL.Image", "pillow")
     try:
-        return pillow("Image").open(io.BytesIO(base64.decodebytes(data.encode())))
-    except (ValueError, OSError) as error:
+        file = io.BytesIO(base64.decodebytes(encoded.encode()))
+        pillow.open(file).verify()
+    except (binascii.Error, pillow.UnidentifiedImageError) as error:
         raise InvalidArgumentError(
-            f"image: expected a path, an address or base64, found {text[:60]!r}: {error}"
+            "image: expected a URL, the name of a file that is there or base64 text of an image, "
+            f"found {text[:80]!r}: {error}"
         ) from error
+    file.seek(0)
+    return file
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # longer than names are, or with a zero byte
+        return False
 
 
 __dir__ = public_names(__name__)
