@@ -1,4 +1,4 @@
-"""What image processors do for everything mode: crops, grids of points, filters, one suppression."""
+"""Everything mode in image processors: crops, grids of points, filters, one suppression."""
 
 from __future__ import annotations
 

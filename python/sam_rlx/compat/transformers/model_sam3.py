@@ -16,14 +16,18 @@ from sam_rlx.compat.common.errors import (
     ArgumentIndexError,
     ArgumentRuntimeError,
 )
-from sam_rlx.compat.common.tensor import to_array
 from sam_rlx.compat.common.tensors import as_result
-from sam_rlx.compat.common.turns import Turns
+from sam_rlx.compat.transformers import configs
+from sam_rlx.compat.transformers.base import PreTrainedModel
 from sam_rlx.compat.transformers.batch import ModelOutput
+from sam_rlx.compat.transformers.inputs import array_of, floats_of
 from sam_rlx.compat.transformers.refusals import refuse_inner_values
-from sam_rlx.errors import InvalidArgumentError
+from sam_rlx.compat.transformers.weights import array_at
+from sam_rlx.errors import CheckpointError, InvalidArgumentError
+from sam_rlx.model import Model
 
 _PADDING = -10  # label of boxes that fill up a batch
+_PRESENCE_LIMIT = 10.0  # of the presence's logit
 _INNER = ("output_attentions", "output_hidden_states")
 
 
@@ -96,22 +100,36 @@ def _text_output(values: dict[str, Any], pooler_output: Any) -> CLIPTextModelOut
     return output
 
 
-class ConceptModel:
-    """Forward and its parts, for a class that has a `sam_rlx.Model` in `model` and a `config`.
+class Sam3PreTrainedModel(PreTrainedModel):
+    """What the classes of SAM 3 with texts share."""
 
-    Images and prompts are run one after the other: memory does not grow with their number.
+
+class Sam3Model(Sam3PreTrainedModel):
+    """SAM 3: all that texts and boxes show on images. Made by ``from_pretrained``.
+
+    A folder of `Sam3VideoModel` serves, too. Images and prompts are run one after the other: memory
+    does not grow with their number.
     """
 
-    model: Any
-    config: Any
+    config_class = configs.CLASSES["Sam3Config"]
+    kinds = ("sam3", "sam3_video")
 
-    @cached_property
-    def _turns(self) -> Turns:
-        return Turns()
+    @classmethod
+    def rules(cls, config: Any) -> dict[str, Any]:
+        """Return the epsilons of the settings, and transformers' rules of prompts."""
+        sizes = _own_config(config)
+        return {
+            "trunk_epsilon": sizes.vision_config.backbone_config.layer_norm_eps,
+            "text_epsilon": sizes.text_config.layer_norm_eps,
+            "all_levels": True,
+            "class_token": False,
+            "presence_limit": _PRESENCE_LIMIT,
+        }
 
-    @cached_property
-    def _network(self) -> _core.ConceptNetwork:
-        return _core.ConceptNetwork(self.model.core, 0)
+    def _adopt(self, model: Model) -> None:
+        self.model = model
+        self._network = _core.ConceptNetwork(model.core)
+        vars(self).pop("_text_projection", None)
 
     def forward(
         self,
@@ -180,8 +198,6 @@ class ConceptModel:
                 found.append(self._network.detect(texts[index], padding, *own, boxes is not None))
         output = _stacked(found)
         return output.to_tuple() if return_dict is False else output
-
-    __call__ = forward
 
     def get_vision_features(self, pixel_values: Any, **kwargs: Any) -> Sam3VisionEncoderOutput:
         """Encode images once, for `forward` with several prompts.
@@ -265,15 +281,22 @@ class ConceptModel:
 
     @property
     def _text_config(self) -> Any:
-        return self.config.text_config
+        return _own_config(self.config).text_config
 
     @cached_property
     def _text_projection(self) -> NDArray[np.float32]:
-        raise NotImplementedError
+        """The weights (P, W) of the vector of a text, which the network has no use for."""
+        checkpoint = _core.Checkpoint(self.model.source)
+        for name, dtype, shape in checkpoint.tensors:
+            if name.endswith("text_encoder.text_projection.weight"):
+                found = array_at(checkpoint, name, dtype).reshape(shape)
+                return np.asarray(found, np.float32)
+        raise CheckpointError(
+            f"{self.model.source}: expected text_encoder.text_projection.weight, found none"
+        )
 
     def _pixels(self, pixel_values: Any) -> NDArray[np.float32]:
-        pixels = to_array(pixel_values, np.float32)
-        assert pixels is not None
+        pixels = floats_of("pixel_values", pixel_values)
         side = self.model.img_size
         if pixels.ndim != 4 or pixels.shape[1:] != (3, side, side):
             raise ArgumentRuntimeError(
@@ -293,20 +316,20 @@ class ConceptModel:
                 "vision_embeds: expected what get_vision_features gave, found "
                 f"{type(vision_embeds).__name__}"
             ) from error
-        maps = [to_array(level, np.float32) for level in levels]
+        maps = [floats_of("vision_embeds", level) for level in levels]
         return [
-            _call(self._network.set_levels, [level[index] for level in maps if level is not None])
-            for index in range(len(vision_embeds.fpn_hidden_states[0]))
+            _call(self._network.set_levels, [level[index] for level in maps])
+            for index in range(len(maps[0]))
         ]
 
     def _texts(self, input_ids: Any, attention_mask: Any, text_embeds: Any) -> NDArray[np.float32]:
         if text_embeds is None:
             return self._encode_texts(input_ids, attention_mask)[1]
-        texts = to_array(getattr(text_embeds, "pooler_output", text_embeds), np.float32)
-        width = self.config.detr_encoder_config.hidden_size
-        if texts is None or texts.ndim != 3 or texts.shape[2] != width:
+        texts = floats_of("text_embeds", getattr(text_embeds, "pooler_output", text_embeds))
+        width = _own_config(self.config).detr_encoder_config.hidden_size
+        if texts.ndim != 3 or texts.shape[2] != width:
             raise ArgumentRuntimeError(
-                f"text_embeds: expected shape (N, L, {width}), found {np.shape(texts)}"
+                f"text_embeds: expected shape (N, L, {width}), found {texts.shape}"
             )
         return texts
 
@@ -333,13 +356,18 @@ class ConceptModel:
         )
 
 
+def _own_config(config: Any) -> Any:
+    """Return the settings of the detector in those of a model for clips."""
+    return getattr(config, "detector_config", None) or config
+
+
 def _call(function: Any, argument: Any) -> Any:
     return lambda: function(argument)
 
 
 def _ids(input_ids: Any) -> NDArray[np.int64]:
     """Return ids as (N, L); a single text may have no first axis."""
-    ids = np.asarray(input_ids)
+    ids = array_of("input_ids", input_ids)
     if ids.dtype.kind not in "iu" or not ids.ndim:
         raise ArgumentRuntimeError(f"input_ids: expected integers (N, L), found {ids.dtype}")
     return np.ascontiguousarray(ids.reshape(-1, ids.shape[-1]), np.int64)
@@ -349,7 +377,7 @@ def _mask(attention_mask: Any, shape: tuple[int, ...]) -> NDArray[np.bool_] | No
     """Return which ids count."""
     if attention_mask is None:
         return None
-    mask = np.asarray(attention_mask) != 0
+    mask: NDArray[np.bool_] = array_of("attention_mask", attention_mask) != 0
     if mask.shape != shape:
         raise ArgumentRuntimeError(
             f"attention_mask: expected shape {shape}, that of the texts, found {mask.shape}"
@@ -364,17 +392,18 @@ def _boxes(
 ) -> tuple[NDArray[np.float32] | None, NDArray[np.int64]]:
     """Return boxes (B, N, 4) and labels (B, N), or None if there are no boxes."""
     none = np.zeros((0, 0), np.int64)
-    if input_boxes is None or not np.size(input_boxes):
+    boxes: NDArray[Any] = none
+    if input_boxes is not None:
+        boxes = array_of("input_boxes", input_boxes)
+    if not boxes.size:
         return None, none
-    boxes = to_array(input_boxes, None)
-    assert boxes is not None
     if boxes.ndim != 3 or boxes.shape[2] != 4 or boxes.dtype == np.float64:
         raise ArgumentRuntimeError(
             f"input_boxes: expected float32 (B, N, 4), found {boxes.dtype} {boxes.shape}"
         )
     labels = np.ones(boxes.shape[:2], np.int64)
     if input_boxes_labels is not None:
-        labels = np.asarray(input_boxes_labels).astype(np.int64)
+        labels = array_of("input_boxes_labels", input_boxes_labels).astype(np.int64)
     if labels.ndim == 2 and boxes.shape[1] == 1:
         boxes = np.repeat(boxes, labels.shape[1], axis=1)  # as upstream's sum of both
     if labels.shape != boxes.shape[:2]:

@@ -17,6 +17,9 @@ MODULES: dict[str, str] = {
     "sam_models": "SamModel SamHQModel SamPreTrainedModel SamHQPreTrainedModel",
     "sam2_models": "Sam2Model EdgeTamModel Sam3TrackerModel Sam2PreTrainedModel "
     "EdgeTamPreTrainedModel Sam3TrackerPreTrainedModel",
+    "model_sam3": "Sam3Model Sam3PreTrainedModel",
+    "processing_sam3": "Sam3Processor",
+    "pipeline": "MaskGenerationPipeline",
     "vision_models": "SamVisionModel SamHQVisionModel Sam2VisionModel",
     "auto": "AutoConfig AutoModel AutoModelForMaskGeneration AutoProcessor AutoImageProcessor "
     "AutoVideoProcessor pipeline",

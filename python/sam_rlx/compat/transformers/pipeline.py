@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +21,7 @@ from sam_rlx.compat.common.errors import (
 from sam_rlx.compat.common.everything import number
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.transformers.image_utils import load_image
+from sam_rlx.compat.transformers.notes import warn_once
 from sam_rlx.errors import InvalidArgumentError
 
 # Of grids and crops, of filters, and of both areas, in upstream's order.
@@ -57,11 +57,6 @@ _MEANT = {
     "crop_nms_thresh": "crops_nms_thresh",
     "box_nms_thresh": "crops_nms_thresh",
 }
-_told: set[str] = set()
-
-
-class IgnoredArgumentWarning(UserWarning):
-    """A program gives an argument that upstream passes over without a word."""
 
 
 class MaskGenerationPipeline:
@@ -178,7 +173,7 @@ class MaskGenerationPipeline:
             An argument has another form or range.
         """
         if args:
-            _warn_once("arguments behind the image", None)
+            warn_once("arguments behind the image have no effect, as in transformers")
         batch_size = kwargs.pop("batch_size", None) or self._batch_size or 1
         kwargs.pop("num_workers", None)
         options = self._defaults | _known(kwargs)
@@ -210,20 +205,26 @@ class MaskGenerationPipeline:
         for crop, box, grid in zip(crops, np.asarray(boxes).tolist(), grids, strict=True):
             features = processor(images=[crop], return_tensors="np")
             found.check_areas("reshaped_input_sizes" in features)
-            masks = self._masks_of_points(features["pixel_values"])
-            crop_box = tuple(int(corner) for corner in box)
             reshaped = features.get("reshaped_input_sizes", [(0, 0)])[0]
-            for begin in range(0, len(grid), batch):
-                found.add(masks, grid[begin : begin + batch], crop_box, reshaped)
+            masks = self._masks_of_points(
+                np.asarray(features["pixel_values"]),
+                np.ascontiguousarray(grid),
+                points_per_batch=batch,
+                crop_box=tuple(map(int, box)),
+                input_hw=tuple(map(int, reshaped)),
+                **found.rules,
+            )
+            found.add(masks)
         return found.result(processor)
 
-    def _masks_of_points(self, pixel_values: Any) -> Any:
-        try:
-            return self.model.masks_of_points(pixel_values)
-        except AttributeError as error:
+    @property
+    def _masks_of_points(self) -> Any:
+        found = getattr(self.model, "masks_of_points", None)
+        if found is None:
             raise ArgumentAttributeError(
                 f"model: expected one that takes points, found {type(self.model).__name__}"
-            ) from error
+            )
+        return found
 
 
 class _Found:
@@ -231,7 +232,7 @@ class _Found:
 
     def __init__(self, size: tuple[int, int], options: dict[str, Any]) -> None:
         self._size, self._options = size, options
-        self._filters = {name: number(name, options[name]) for name in _FILTERS}
+        self.rules = {name: number(name, options[name]) for name in _FILTERS} | {"orig_hw": size}
         self._rles: list[dict[str, Any]] = []
         self._scores: list[NDArray[np.float32]] = []
         self._boxes: list[NDArray[Any]] = []
@@ -244,28 +245,19 @@ class _Found:
                 f"{_AREAS[0] if hole is not None else _AREAS[1]}: expected none for SAM, found one"
             )
 
-    def add(self, masks: Any, points: NDArray[np.float32], crop_box: Any, reshaped: Any) -> None:
-        """Add the masks of points on a crop, in pixels of its input."""
-        input_hw = (int(reshaped[0]), int(reshaped[1]))
-        part: _core.PointMasks = masks(
-            points.astype(np.float64),
-            crop_box=crop_box,
-            orig_hw=self._size,
-            input_hw=input_hw,
-            **self._filters,
-        )
-        self._rles += [
-            {"size": list(self._size), "counts": counts.tolist()} for counts in part.counts
-        ]
-        self._scores.append(part.scores)
+    def add(self, masks: _core.PointMasks) -> None:
+        """Add the masks of a crop."""
+        size = list(self._size)
+        self._rles += [{"size": size, "counts": counts.tolist()} for counts in masks.counts]
+        self._scores.append(masks.scores)
         # As upstream, whose boxes of a batch without good and stable masks are float32.
-        self._boxes.append(part.boxes if part.num_enough else part.boxes.astype(np.float32))
+        boxes = masks.boxes
+        self._boxes.append(boxes.astype(np.float32) if masks.has_empty_batch else boxes)
 
     def result(self, processor: Any) -> dict[str, Any]:
         """Suppress masks whose boxes overlap, and return the others."""
-        boxes = np.concatenate(self._boxes)
-        if any(part.dtype == np.float32 for part in self._boxes):
-            boxes = boxes.astype(np.float32)
+        is_float = any(part.dtype == np.float32 for part in self._boxes)
+        boxes = np.concatenate(self._boxes).astype(np.float32 if is_float else np.int64)
         masks, scores, rles, corners = processor.post_process_for_mask_generation(
             self._rles,
             as_result(np.concatenate(self._scores)),
@@ -284,20 +276,13 @@ def _known(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that there are, and warn once about each of the others."""
     for name in arguments:
         if name not in _DEFAULTS:
-            _warn_once(name, _MEANT.get(name))
+            meant = f"; {_MEANT[name]} is what it should be called" if name in _MEANT else ""
+            warn_once(
+                f"{name}: it is no argument of the pipeline and has no effect, as in "
+                f"transformers{meant}",
+                stacklevel=4,
+            )
     return {name: value for name, value in arguments.items() if name in _DEFAULTS}
-
-
-def _warn_once(name: str, meant: str | None) -> None:
-    if name in _told:
-        return
-    _told.add(name)
-    instead = f"; {meant} is the argument of this meaning" if meant in _DEFAULTS else ""
-    warnings.warn(
-        f"{name}: no argument of the pipeline, and without effect as upstream{instead}",
-        IgnoredArgumentWarning,
-        stacklevel=4,
-    )
 
 
 def _batch_of(points_per_batch: Any, count: int) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,24 +12,52 @@ from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentRuntimeError, expects
 from sam_rlx.compat.common.tensors import as_result, is_torch
 from sam_rlx.compat.transformers.batch import BatchFeature
+from sam_rlx.compat.transformers.image_processors import Sam3ImageProcessor
+from sam_rlx.compat.transformers.processing import Processor
+from sam_rlx.compat.transformers.results_sam3 import Sam3Results
+from sam_rlx.compat.transformers.text import CLIPTokenizer
 from sam_rlx.errors import InvalidArgumentError
 
 _LENGTH = 32  # ids of a text at least
 _VISUAL = "visual"  # the text of boxes alone
 
 
-class ConceptPrompts:
-    """A call for images, texts and boxes, for a class that has the parts and their sizes.
+class Sam3Processor(Sam3Results, Processor):
+    """Images, texts and boxes for `Sam3Model`.
+
+    Parameters
+    ----------
+    image_processor : Sam3ImageProcessor
+    tokenizer : CLIPTokenizer
+    target_size : int, optional
+        Side of the network's input. Default: that of the image processor.
+    point_pad_value : int
+        Coordinates of boxes that fill up a batch, and their labels.
 
     Attributes
     ----------
-    point_pad_value : int
-        Coordinates of boxes that fill up a batch, and their labels.
+    image_processor, tokenizer, target_size, point_pad_value
+        The parameters.
     """
 
+    parts: ClassVar[Mapping[str, Any]] = {
+        "image_processor": Sam3ImageProcessor,
+        "tokenizer": CLIPTokenizer,
+    }
     image_processor: Any
     tokenizer: Any
-    point_pad_value: int
+
+    def __init__(
+        self,
+        image_processor: Any,
+        tokenizer: Any,
+        target_size: int | None = None,
+        point_pad_value: int = -10,
+    ) -> None:
+        self._set_parts(image_processor=image_processor, tokenizer=tokenizer)
+        self.point_pad_value = point_pad_value
+        own = image_processor.size["height"]
+        self.target_size = own if target_size is None else target_size
 
     def __call__(
         self,
@@ -86,6 +114,12 @@ class ConceptPrompts:
             encoding["input_boxes"] = as_result(self._as_fractions(boxes, sizes))
             encoding["input_boxes_labels"] = as_result(labels)
         return encoding
+
+    @property
+    def model_input_names(self) -> list[str]:
+        """Names of what a call gives."""
+        own = ["input_ids", "attention_mask", "original_sizes"]
+        return [*self.image_processor.model_input_names, *own]
 
     def _images(
         self,

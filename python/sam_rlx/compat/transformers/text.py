@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,8 @@ from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentIndexError, ArgumentTypeError
 from sam_rlx.compat.transformers.batch import BatchFeature
-from sam_rlx.errors import CheckpointError, InvalidArgumentError
+from sam_rlx.compat.transformers.files import source_files, take_source_options
+from sam_rlx.errors import CheckpointError, HubError, InvalidArgumentError
 
 _VISIBLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))  # bytes that are shown
 _END = "</w>"  # behind the last part of a word
@@ -23,6 +25,9 @@ _SPACES = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f
 # Where words of Meta's tokenizer, which has the byte pairs, end otherwise: it has marks of its own,
 # and takes the long s for an s.
 _CUTS = re.compile("(?<=<)(?=start_of_text>|end_of_text>)|(?<=')(?=\u017f)")
+_WHOLE, _VOCAB, _MERGES, _MARKS = _FILES = (
+    *("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json"),
+)
 _SPECIAL = {
     "bos_token": "<|startoftext|>",
     "eos_token": "<|endoftext|>",
@@ -91,47 +96,49 @@ class CLIPTokenizer:
         return self.vocab_size
 
     @classmethod
-    def from_folder(cls, folder: Path) -> Self:
-        """Read a tokenizer.
+    def from_pretrained(cls, source: str | os.PathLike[str], **kwargs: Any) -> Self:
+        """Read a tokenizer from a folder or a hub repository.
 
         Parameters
         ----------
-        folder : Path
+        source : str or path
             Has ``tokenizer.json``, or ``vocab.json`` and ``merges.txt``; the marks are those of
             ``tokenizer_config.json``, where that is there.
+        **kwargs
+            `subfolder`, `revision`, `token`, `cache_dir`, `local_files_only`. Others have no
+            effect.
 
         Raises
         ------
-        FileNotFoundError
-            The folder has no such files.
+        OSError
+            The source has no such files.
         CheckpointError
             A file is not as it should be.
         """
-        whole, settings = folder / "tokenizer.json", folder / "tokenizer_config.json"
-        marks = _read(settings) if settings.is_file() else {}
-        if whole.is_file():
-            found = _read(whole)
-            try:
-                model = found["model"]
-                added = {token["content"]: token["id"] for token in found["added_tokens"]}
-                vocab, merges = {**model["vocab"], **added}, [*map(_pair, model["merges"])]
-            except (KeyError, TypeError, ValueError) as error:
-                raise CheckpointError(
-                    f"{whole}: expected a BPE tokenizer, found {error}"
-                ) from error
-            return cls(vocab, merges, **marks)
-        lines = (folder / "merges.txt").read_text("utf-8").splitlines()
+        files = source_files(source, _FILES, take_source_options(kwargs))
+        marks = _read(files[_MARKS]) if _MARKS in files else {}
+        if _WHOLE in files:
+            return cls(*_whole(files[_WHOLE]), **marks)
+        if _VOCAB not in files or _MERGES not in files:
+            raise HubError(
+                f"{os.fspath(source)}: expected {_WHOLE}, or {_VOCAB} and {_MERGES}, found "
+                f"{sorted(files)}"
+            )
+        lines = files[_MERGES].read_text("utf-8").splitlines()
         rows = [line for line in lines if line and not line.startswith("#version")]
-        return cls(_read(folder / "vocab.json"), [*map(_pair, rows)], **marks)
+        return cls(_read(files[_VOCAB]), [*map(_pair, rows)], **marks)
 
-    def save_pretrained(self, folder: Path) -> None:
-        """Write ``vocab.json``, ``merges.txt`` and ``tokenizer_config.json`` to a folder."""
+    def save_pretrained(self, save_directory: str | os.PathLike[str], **_: Any) -> list[str]:
+        """Write the files to a folder, which is made, and return their names."""
+        folder = Path(save_directory)
+        folder.mkdir(parents=True, exist_ok=True)
         marks = {key: getattr(self, key) for key in _SPECIAL}
-        settings = {"tokenizer_class": "CLIPTokenizer", **marks}
         merges = "".join(f"{left} {right}\n" for left, right in self.merges)
-        (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}", "utf-8")
-        for name, value in (("vocab", self.vocab), ("tokenizer_config", settings)):
-            (folder / f"{name}.json").write_text(json.dumps(value, ensure_ascii=False), "utf-8")
+        (folder / _MERGES).write_text(f"#version: 0.2\n{merges}", "utf-8")
+        settings = {"tokenizer_class": "CLIPTokenizer", **marks}
+        for name, value in ((_VOCAB, self.vocab), (_MARKS, settings)):
+            (folder / name).write_text(json.dumps(value, ensure_ascii=False), "utf-8")
+        return [str(folder / name) for name in (_VOCAB, _MERGES, _MARKS)]
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, start and end included."""
@@ -236,6 +243,16 @@ def _byte_pairs(merges: Sequence[tuple[str, str]]) -> tuple[_core.Tokenizer, lis
         number[joined] = len(parts)
         parts.append(joined)
     return _core.Tokenizer(pairs.tobytes()), parts
+
+
+def _whole(path: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Return the ids and merges of a ``tokenizer.json``."""
+    found = _read(path)
+    try:
+        added = {token["content"]: token["id"] for token in found["added_tokens"]}
+        return {**found["model"]["vocab"], **added}, [*map(_pair, found["model"]["merges"])]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: expected a BPE tokenizer, found {error}") from error
 
 
 def _pair(merge: Any) -> tuple[str, str]:
