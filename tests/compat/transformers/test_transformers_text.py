@@ -159,7 +159,7 @@ def test_an_unknown_part_has_the_id_of_the_unknown_token():
 
 
 def test_files_that_are_no_tokenizer(tmp_path: Path):
-    with pytest.raises(OSError, match="expected tokenizer.json"):
+    with pytest.raises(OSError, match=r"expected tokenizer\.json"):
         CLIPTokenizer.from_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{", "utf-8")
     with pytest.raises(CheckpointError, match=r"tokenizer\.json: expected JSON"):
