@@ -53,7 +53,6 @@ TensorPrompts view_of(const TensorPredictor& predictor, const PromptTensors& ten
     const bool fits = masks.rank() == 3 &&
                       (predictor.has_object_scores() || (masks[1] == side && masks[2] == side));
     require(fits, "masks", Shape{out.images, side, side}.str(), masks);
-    if (!tensors.coords && !tensors.boxes) out.images = masks[0];
     out.masks = {tensors.masks->data(), masks};
   }
   return out;
@@ -111,9 +110,11 @@ void check_maps(const TensorPredictor& predictor, const std::vector<ConstView>& 
 // (masks (B, P, M, S, S), scores (B, P, K), object scores (B, P, 1) or None)
 py::tuple decode(TensorPredictor& predictor, const std::vector<Array<float>>& maps,
                  const PromptTensors& tensors, bool multimask_output, bool hq_token_only) {
-  const TensorPrompts prompts = view_of(predictor, tensors);
+  TensorPrompts prompts = view_of(predictor, tensors);
   std::vector<ConstView> views;
   for (const Array<float>& map : maps) views.push_back(sam_rlx::view_of(map, "maps"));
+  const bool has_sets = tensors.coords || tensors.boxes;
+  if (!has_sets && !views.empty() && views[0].shape.rank() > 0) prompts.images = views[0].shape[0];
   check_maps(predictor, views, prompts.images);
   if (prompts.masks && prompts.masks.shape[0] != prompts.images) {
     fail("masks", std::to_string(prompts.images) + " masks",

@@ -29,7 +29,7 @@ names.add_long_paths()
 
 
 def __getattr__(name: str) -> Any:
-    if name in names.NAMES or name in names.REFUSED:
+    if names.is_known(name):
         return names.value(name)
     if name.startswith("__") or (Path(__file__).parent / f"{name}.py").is_file():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

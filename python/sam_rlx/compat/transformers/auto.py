@@ -156,7 +156,7 @@ class _AutoProcessor(_Auto):
             )
         for name in (cls._told(each) for each in settings):
             if name is not None:
-                return name if name in names.NAMES else None
+                return name if names.is_known(name) else None
         kind = next((each["model_type"] for each in settings if "model_type" in each), None)
         return cls._of_kind(kind) if kind in _core.transformers_classes() else None
 

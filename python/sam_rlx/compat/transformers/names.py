@@ -12,6 +12,7 @@ from sam_rlx.compat.transformers.configs import CLASSES
 from sam_rlx.compat.transformers.refusals import refused_class
 
 _OURS = __package__ or ""
+_FAST = ("Sam", "Sam2", "Sam3")
 # Modules here, and the names of upstream's that they have.
 MODULES: dict[str, str] = {
     "sam_models": "SamModel SamHQModel SamPreTrainedModel SamHQPreTrainedModel",
@@ -23,12 +24,35 @@ MODULES: dict[str, str] = {
     "vision_models": "SamVisionModel SamHQVisionModel Sam2VisionModel",
     "auto": "AutoConfig AutoModel AutoModelForMaskGeneration AutoProcessor AutoImageProcessor "
     "AutoVideoProcessor pipeline",
+    "processors": "SamProcessor SamHQProcessor Sam2Processor Sam3TrackerProcessor",
+    "image_processors": "SamImageProcessor Sam2ImageProcessor Sam3ImageProcessor",
+    "video": "Sam2VideoModel EdgeTamVideoModel Sam3TrackerVideoModel",
+    "video_sessions": "Sam2VideoInferenceSession EdgeTamVideoInferenceSession "
+    "Sam3TrackerVideoInferenceSession",
+    "video_processing": "Sam2VideoProcessor Sam3TrackerVideoProcessor",
+    "video_processors": "Sam2VideoVideoProcessor",
     "base": "PreTrainedModel",
     "batch": "BatchFeature",
     "configs": "PretrainedConfig PreTrainedConfig " + " ".join(CLASSES),
 }
+# Deprecated names that upstream still has.
+_ALIASES = {f"{family}ImageProcessorFast": f"{family}ImageProcessor" for family in _FAST}
 _LITE = "there is no such network here. SAM 3 is there: Sam3Model."
-REFUSED = {"Sam3LiteTextModel": _LITE, "Sam3LiteTextTextModel": _LITE}
+_TEXT_CLIPS = "texts on clips are not here. Use sam_rlx.VideoPredictor, which takes texts."
+_ENCODER = "this bare encoder is not here. Use get_image_features or get_vision_features."
+REFUSED = {
+    **dict.fromkeys(("Sam3LiteTextModel", "Sam3LiteTextTextModel"), _LITE),
+    **dict.fromkeys(
+        (
+            *("Sam3VideoModel", "Sam3VideoProcessor", "Sam3VideoInferenceSession"),
+            "Sam3VideoSegmentationOutput",
+        ),
+        _TEXT_CLIPS,
+    ),
+    **dict.fromkeys(
+        ("Sam2HieraDetModel", "EdgeTamVisionModel", "Sam3VisionModel", "Sam3ViTModel"), _ENCODER
+    ),
+}
 NAMES: dict[str, str] = {
     name: module for module, names in MODULES.items() for name in names.split()
 }
@@ -63,16 +87,22 @@ def value(name: str) -> Any:
     KeyError
         It is none of these.
     """
-    if name in REFUSED:
+    name = _ALIASES.get(name, name)
+    if name in REFUSED and name not in NAMES:
         return refused_class(name, REFUSED[name])
     return getattr(importlib.import_module(f"{_OURS}.{NAMES[name]}"), name)
+
+
+def is_known(name: str) -> bool:
+    """Tell whether a name of upstream's is here, or refused."""
+    return name in NAMES or name in REFUSED or name in _ALIASES
 
 
 class _LongPath(ModuleType):
     """A module of upstream's: its names are those here that it has there."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in NAMES or name in REFUSED:
+        if is_known(name):
             return value(name)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
