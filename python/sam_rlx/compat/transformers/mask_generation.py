@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx._internal.arrays.pil import is_pil
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common import amg
 from sam_rlx.compat.common.devices import check_device
@@ -202,11 +203,12 @@ class MaskGeneration:
 
 @expects("an image (H, W, 3) or (3, H, W)")
 def _channels_first(image: Any) -> NDArray[Any]:
-    """Return an image as (C, H, W): the first axis of length 1, 3 or 4 has the channels."""
+    """Return an image as (C, H, W): the first axis of length 1, 3 or 4 has an array's channels."""
     pixels = np.asarray(numbers(image))
     if pixels.ndim == 2:
         return pixels[None]
-    channels = next(axis for axis in (0, 2) if pixels.shape[axis] in (1, 3, 4))
+    axes = (2,) if is_pil(image) else (0, 2)
+    channels = next(axis for axis in axes if pixels.shape[axis] in (1, 3, 4))
     return np.moveaxis(pixels, channels, 0)
 
 
