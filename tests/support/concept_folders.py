@@ -95,7 +95,7 @@ def save(folder: Path, model: Any, with_processor: Any) -> Path:
     return folder
 
 
-def pictures() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def two_images() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Return two images of other sizes."""
     generator = np.random.default_rng(0)
     return (

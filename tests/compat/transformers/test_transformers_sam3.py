@@ -22,7 +22,7 @@ FIELDS = (
     *("pred_masks", "pred_boxes", "pred_logits", "presence_logits", "semantic_seg"),
     "decoder_reference_boxes",
 )
-A, B = concept_folders.pictures()
+A, B = concept_folders.two_images()
 X, Y = [1, 2, 30, 40], [5, 6, 37, 58]
 
 

@@ -16,7 +16,7 @@ from sam_rlx.compat import transformers as ours
 from sam_rlx.errors import SamRlxError
 from support import concept_folders
 
-A, B = concept_folders.pictures()
+A, B = concept_folders.two_images()
 IMAGE, OTHER = Image.fromarray(A), Image.fromarray(B)
 X, Y = [1, 2, 30, 40], [5, 6, 7, 8]
 ALONE: dict[str, Any] = {"images": None}

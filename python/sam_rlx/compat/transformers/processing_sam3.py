@@ -221,7 +221,7 @@ def _nested(name: str, values: Any, depth: int) -> list[Any]:
     Raises
     ------
     InvalidArgumentError
-        Another depth, or an entry that is no list and no number.
+        Another depth, or an entry that is neither a list nor a number.
     """
     found = _depth(values)
     if found != depth or not isinstance(values, list):
