@@ -36,7 +36,8 @@ WORDS = {
 FOREIGN = re.compile(
     r"OMP_PLACES|omp_get_(num_places|place_\w+)"
     r"|(general|sam3)\.arch|SYS_arch_prctl|ARCH_REQ_XCOMP_PERM"
-    r"|output_bboxes_masks?|\.pts\b|\bbboxes=|\"bboxes\"|binarize_mask_from_pts(_for_mem_enc)?|is_mask_from_pts"
+    r"|output_bboxes_masks?|\.pts\b|\bbboxes=|\"bboxes\""
+    r"|binarize_mask_from_pts(_for_mem_enc)?|is_mask_from_pts"
 )
 LATENTS = ("latent", "latents")
 WRONG = re.compile(rf"(?<![a-z])({'|'.join(WORDS)})(?![a-z])", re.IGNORECASE)
