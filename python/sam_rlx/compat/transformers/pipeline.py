@@ -248,7 +248,7 @@ class _Found:
     def add(self, masks: _core.PointMasks) -> None:
         """Add the masks of a crop."""
         size = list(self._size)
-        self._rles += [{"size": size, "counts": counts.tolist()} for counts in masks.counts]
+        self._rles += [{"size": size, "counts": counts} for counts in masks.counts]
         self._scores.append(masks.scores)
         # As upstream, whose boxes of a batch without good and stable masks are float32.
         boxes = masks.boxes
@@ -266,7 +266,9 @@ class _Found:
         )
         found = {"masks": masks, "scores": scores}
         if self._options["output_rle_mask"]:
-            found["rle_mask"] = rles
+            found["rle_mask"] = [
+                {"size": list(rle["size"]), "counts": rle["counts"].tolist()} for rle in rles
+            ]
         if self._options["output_bboxes_mask"]:
             found["bounding_boxes"] = corners
         return found
