@@ -401,7 +401,7 @@ def _boxes(
         raise ArgumentRuntimeError(
             f"input_boxes: expected float32 (B, N, 4), found {boxes.dtype} {boxes.shape}"
         )
-    labels = np.ones(boxes.shape[:2], np.int64)
+    labels: NDArray[np.int64] = np.ones(boxes.shape[:2], np.int64)
     if input_boxes_labels is not None:
         labels = array_of("input_boxes_labels", input_boxes_labels).astype(np.int64)
     if labels.ndim == 2 and boxes.shape[1] == 1:
