@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sam_rlx._internal.packages import DROP_INS
+from sam_rlx._internal.packages import DROP_INS, SHARED, installed_originals
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common import devices
 from sam_rlx.errors import InvalidArgumentError, StateError
@@ -61,7 +61,9 @@ def install(*names: str) -> None:
     Parameters
     ----------
     *names : str
-        ``"segment_anything"``, ``"segment_anything_hq"``, ``"sam2"``, ``"sam3"``. Default: all.
+        ``"segment_anything"``, ``"segment_anything_hq"``, ``"sam2"``, ``"sam3"``,
+        ``"ultralytics"``. Default: all, the last one if no ultralytics is installed, since it has
+        other networks too.
 
     Raises
     ------
@@ -71,9 +73,11 @@ def install(*names: str) -> None:
         A name was imported already, from upstream's package.
     """
     for name in names:
-        if name not in DROP_INS:
-            raise InvalidArgumentError(f"install: expected names of {DROP_INS}, found {name!r}")
-    wanted = names or DROP_INS
+        if name not in DROP_INS + SHARED:
+            raise InvalidArgumentError(
+                f"install: expected names of {DROP_INS + SHARED}, found {name!r}"
+            )
+    wanted = names or default_names()
     for name in wanted:
         module = sys.modules.get(name)
         if module is not None and not module.__name__.startswith(_DROP_INS):
@@ -86,6 +90,12 @@ def install(*names: str) -> None:
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     devices.take_any()
+
+
+def default_names() -> tuple[str, ...]:
+    """Return the names that are taken if none are given."""
+    installed = installed_originals()
+    return DROP_INS + tuple(name for name in SHARED if installed[name] is None)
 
 
 def replace(name: str) -> None:
