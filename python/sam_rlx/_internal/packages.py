@@ -39,7 +39,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 DROP_INS = ("segment_anything", "segment_anything_hq", "sam2", "sam3")
 # Names of packages that have other networks too, whose drop-ins have a part of them: they are taken
 # by default where no such package is installed.
-SHARED = ("ultralytics",)
+SHARED = ("ultralytics", "transformers")
 
 # The extras of the command that runs, the one of all that it needs first.
 _of_command: ContextVar[tuple[str, ...]] = ContextVar("extras of the command", default=())

@@ -7,7 +7,9 @@ from sam_rlx.compat.common.take_over import install
 
 __all__ = ["install"]
 
-_PARTS = dict.fromkeys(("sam2", "sam3", "segment_anything", "segment_anything_hq", "ultralytics"))
+_PARTS = dict.fromkeys(
+    ("sam2", "sam3", "segment_anything", "segment_anything_hq", "transformers", "ultralytics")
+)
 
 if TYPE_CHECKING:
     from sam_rlx.compat import (  # noqa: F401
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
         sam3,
         segment_anything,
         segment_anything_hq,
+        transformers,
         ultralytics,
     )
 else:

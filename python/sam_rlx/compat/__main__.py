@@ -18,8 +18,9 @@ _USAGE = """usage: python -m sam_rlx.compat [--with NAME] [PROGRAM | -m MODULE |
        python -m sam_rlx.compat --list
 
 Run a program whose imports of segment_anything, segment_anything_hq, sam2 and sam3 give the
-drop-ins of sam_rlx, in its child processes too. So do those of ultralytics, where it is not
-installed; --with ultralytics takes its name there too. --list: what is installed."""
+drop-ins of sam_rlx, in its child processes too. So do those of ultralytics and transformers,
+where they are not installed; --with NAME takes that name there too: an installed transformers
+keeps all names that the drop-in has not. --list: what is installed."""
 
 
 def main() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,8 @@ from sam_rlx.errors import InvalidArgumentError, StateError
 
 SHIMS = Path(__file__).parents[1] / "shims"
 _DROP_INS = "sam_rlx.compat."
+# Packages that run beside their drop-ins: an installed one keeps all names that these have not.
+_PATCHED = ("transformers",)
 
 
 class _Loader:
@@ -33,6 +36,24 @@ class _Loader:
         module.__spec__ = None if written is None else written.loader_state
 
 
+class _Patcher:
+    """Loads an installed package, and gives it the names of its drop-in."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        return self._original.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the package, which may put another module in its own position."""
+        self._original.exec_module(module)
+        importlib.import_module(_DROP_INS + module.__name__).patch(sys.modules[module.__name__])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+
 class _Finder:
     """Finds upstream's names, before all others do."""
 
@@ -44,9 +65,22 @@ class _Finder:
         ours = _DROP_INS + name
         if name.partition(".")[0] not in self.names:
             return None
+        package = name.partition(".")[0]
+        if package in _PATCHED and (original := _original(package)) is not None:
+            return original if name == package else None
         if ours not in sys.modules and importlib.util.find_spec(ours) is None:
             return None
         return ModuleSpec(name, _Loader())  # type: ignore[arg-type]
+
+
+@functools.cache
+def _original(name: str) -> ModuleSpec | None:
+    """Return the spec of an installed package, which then gets our names; None: there is none."""
+    paths = [path for path in sys.path if not Path(path or ".").resolve().is_relative_to(SHIMS)]
+    spec = PathFinder.find_spec(name, paths)
+    if spec is not None:
+        spec.loader = _Patcher(spec.loader)  # type: ignore[assignment]
+    return spec
 
 
 _FINDER = _Finder()
@@ -62,8 +96,9 @@ def install(*names: str) -> None:
     ----------
     *names : str
         ``"segment_anything"``, ``"segment_anything_hq"``, ``"sam2"``, ``"sam3"``,
-        ``"ultralytics"``. Default: all, the last one if no ultralytics is installed, since it has
-        other networks too.
+        ``"ultralytics"``, ``"transformers"``. Default: all, the last two if no package of this name
+        is installed, since they have other networks too. An installed transformers keeps all names
+        that its drop-in has not.
 
     Raises
     ------
