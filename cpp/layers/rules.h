@@ -18,6 +18,8 @@ struct Rules {
   bool padding_label = false;  // points labelled -10 are tokens of zeros
   // SAM-HQ: masks are made of the map before the transformer, with rows and columns swapped.
   bool swapped_map = false;
+  // SAM 3: levels of the neck that nothing reads are kept for those who ask for them.
+  bool all_levels = false;
   bool class_token = true;  // SAM 3: prompts without boxes and points have it, too
   // SAM 3: how far from 0 the logit of the presence may be.
   double presence_limit = std::numeric_limits<double>::infinity();
@@ -31,6 +33,7 @@ struct Rules {
     v("text_epsilon", text_epsilon, kSmallest, kLargest);
     v("padding_label", padding_label);
     v("swapped_map", swapped_map);
+    v("all_levels", all_levels);
     v("class_token", class_token);
     v("presence_limit", presence_limit, 0, kNoLimit);
   }

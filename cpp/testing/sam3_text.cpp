@@ -26,7 +26,7 @@ Run make_residual_block(const py::dict& c, const Weights& w, const KernelTable& 
       begins.push_back(begins.back() + length);
     }
     Tensor out = Tensor::copy_of(view_of(x, "x"));
-    layer->forward_(ctx, out, begins);
+    layer->forward_(ctx, out, {begins});
     return to_numpy(std::move(out));
   };
 }

@@ -176,6 +176,17 @@ class TensorPredictor:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]: ...
 
 @final
+class PointMasks:
+    @property
+    def counts(self) -> list[NDArray[np.uint32]]: ...
+    @property
+    def scores(self) -> NDArray[np.float32]: ...
+    @property
+    def boxes(self) -> NDArray[np.int64]: ...
+    @property
+    def has_empty_batch(self) -> bool: ...
+
+@final
 class MaskGenerator:
     def __init__(
         self,
@@ -429,6 +440,56 @@ class ConceptPredictor:
     def binarize(self, low_res: NDArray[np.float32], out: NDArray[np.bool_]) -> None: ...
 
 @final
+class VisionFeatures:
+    @property
+    def last_hidden_state(self) -> NDArray[np.float32]: ...
+    @property
+    def fpn_hidden_states(self) -> tuple[NDArray[np.float32], ...]: ...
+
+@final
+class TextFeatures:
+    @property
+    def last_hidden_state(self) -> NDArray[np.float32]: ...
+    @property
+    def pooler_output(self) -> NDArray[np.float32]: ...
+
+@final
+class NetworkDetections:
+    @property
+    def pred_logits(self) -> NDArray[np.float32]: ...
+    @property
+    def pred_boxes(self) -> NDArray[np.float32]: ...
+    @property
+    def reference_boxes(self) -> NDArray[np.float32]: ...
+    @property
+    def pred_masks(self) -> NDArray[np.float32]: ...
+    @property
+    def semantic_seg(self) -> NDArray[np.float32]: ...
+    @property
+    def presence_logit(self) -> float: ...
+
+@final
+class ConceptNetwork:
+    def __init__(self, model: Model, num_threads: int = 0) -> None: ...
+    @property
+    def num_threads(self) -> int: ...
+    def set_pixels(self, pixel_values: NDArray[np.float32]) -> None: ...
+    def set_levels(self, fpn_hidden_states: Sequence[NDArray[np.float32]]) -> None: ...
+    def vision(self, pixel_values: NDArray[np.float32]) -> VisionFeatures: ...
+    def position_encodings(self) -> tuple[NDArray[np.float32], ...]: ...
+    def text(
+        self, ids: NDArray[np.int64], hidden: NDArray[np.bool_] | None = None
+    ) -> TextFeatures: ...
+    def detect(
+        self,
+        text: NDArray[np.float32],
+        padding: NDArray[np.bool_] | None,
+        boxes: NDArray[np.float32],
+        labels: NDArray[np.int32],
+        has_boxes: bool,
+    ) -> NetworkDetections: ...
+
+@final
 class Tokenizer:
     def __init__(self, merges: bytes) -> None: ...
     @property
@@ -599,6 +660,20 @@ def postprocess_masks(
     threshold: float | None = None,
     num_threads: int = 1,
 ) -> NDArray[np.float32] | NDArray[np.bool_]: ...
+def point_masks(
+    predictor: TensorPredictor,
+    maps: Sequence[NDArray[np.float32]],
+    points: NDArray[np.float64],
+    *,
+    points_per_batch: int,
+    crop_box: tuple[int, int, int, int],
+    orig_hw: tuple[int, int],
+    input_hw: tuple[int, int],
+    pred_iou_thresh: float,
+    stability_score_thresh: float,
+    stability_score_offset: float,
+    mask_threshold: float,
+) -> PointMasks: ...
 def overlay(
     image: NDArray[np.uint8],
     counts: Sequence[NDArray[np.uint32]],
@@ -610,6 +685,26 @@ def overlay(
     points: NDArray[np.float64],
     point_colors: Sequence[Sequence[float]],
 ) -> NDArray[np.uint8]: ...
+def resize_image(
+    image: NDArray[np.uint8],
+    size: tuple[int, int],
+    filter: str = "bilinear",
+    num_threads: int = 0,
+) -> NDArray[np.uint8]: ...
+def image_to_planes(
+    image: NDArray[np.uint8],
+    size: tuple[int, int],
+    levels: NDArray[np.float32],
+    out: NDArray[np.float32],
+    filter: str = "bilinear",
+    num_threads: int = 0,
+) -> None: ...
+def resize_planes(
+    planes: NDArray[np.float32],
+    size: tuple[int, int],
+    filter: str = "bilinear",
+    num_threads: int = 0,
+) -> NDArray[np.float32]: ...
 def set_poll_hook(hook: Callable[[], object] | None) -> None: ...
 def keep_affinity() -> None: ...
 def allowed_cpus() -> list[int]: ...

@@ -27,6 +27,7 @@ std::span<const Release> releases() {
 void Sam3Config::set_rules(const Rules& rules) {
   vision.trunk.layer_norm_eps = rules.trunk_epsilon.value_or(vision.trunk.layer_norm_eps);
   text.layer_norm_eps = rules.text_epsilon.value_or(text.layer_norm_eps);
+  vision.neck.keep_all_levels = rules.all_levels;
   detector.class_token = rules.class_token;
   detector.presence_limit = rules.presence_limit;
   if (tracker) tracker->set_rules(rules);

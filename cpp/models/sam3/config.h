@@ -81,7 +81,8 @@ struct NeckConfig {
   std::int64_t d_model = 256;
   std::vector<double> scale_factors{4.0, 2.0, 1.0, 0.5};  // any of these, of the trunk's map
   std::int64_t scalp = 1;                                 // so many levels at the end are left out
-  bool add_sam2_neck = false;  // a second set of maps, for clicks and videos
+  bool add_sam2_neck = false;    // a second set of maps, for clicks and videos
+  bool keep_all_levels = false;  // those that are left out too, for those who ask for them
 
   template <class V>
   void fields(V& v) {

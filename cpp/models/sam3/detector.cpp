@@ -111,7 +111,7 @@ View DetectorHeads::encode_prompt(Context& ctx, const DetectorFeatures& features
 }
 
 Detections DetectorHeads::detect(Context& ctx, const DetectorFeatures& features,
-                                 const ConceptPrompt& prompt) const {
+                                 const ConceptPrompt& prompt, View reference_boxes) const {
   const Shape& map = features.map.shape();
   const ConstView pos = features.pos.view();
   Detections out;
@@ -120,8 +120,8 @@ Detections DetectorHeads::detect(Context& ctx, const DetectorFeatures& features,
       transformer.encoder
           .finish(ctx, features.shared, pos.reshape(features.shared.shape()), out.prompt)
           .reshape(map);
-  const TransformerDecoder::Decoded decoded =
-      transformer.decoder.forward(ctx, {out.encoder_hidden_states, pos, out.prompt});
+  const TransformerDecoder::Decoded decoded = transformer.decoder.forward(
+      ctx, {out.encoder_hidden_states, pos, out.prompt, reference_boxes});
   out.queries = decoded.hidden_states;
   out.boxes = decoded.boxes;
   out.presence_logit = decoded.presence_logit;

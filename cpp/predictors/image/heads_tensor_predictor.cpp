@@ -114,10 +114,19 @@ void HeadsTensorPredictor::decode_set(Context& ctx, const sam::Prompt& prompt, c
                                                                   .image_pe = encoder.dense_pe,
                                                                   .sparse = sparse,
                                                                   .projected = &shared_.projected});
-  *out.object_score = decoded.object_score_logit;
+  if (out.object_score != nullptr) *out.object_score = decoded.object_score_logit;
   if (job.multimask_output) {
     std::copy_n(decoded.iou_predictions.data + 1, out.masks.shape[0], out.iou);
-    decoder.predict_masks(ctx, decoded, high_res_, 1, out.masks);
+    if (!job.iou_threshold) {
+      decoder.predict_masks(ctx, decoded, high_res_, 1, out.masks);
+      return;
+    }
+    for (std::int64_t k = 0; k < out.masks.shape[0]; ++k) {
+      if (!(out.iou[k] > *job.iou_threshold)) continue;
+      const View mask = out.masks[k];
+      decoder.predict_masks(ctx, decoded, high_res_, 1 + k,
+                            mask.reshape({1, mask.shape[0], mask.shape[1]}));
+    }
     return;
   }
   const std::int64_t chosen = decoder.predict_single_mask(ctx, decoded, high_res_, out.masks[0]);

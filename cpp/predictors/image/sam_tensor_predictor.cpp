@@ -103,7 +103,12 @@ void SamTensorPredictor::decode_set(Context& ctx, const sam::Prompt& prompt, con
   const std::int64_t first = job.multimask_output ? 1 : 0, count = out.masks.shape[0];
   const sam::MaskDecoder::Decoded decoded = decoder.decode(ctx, in, {first, count});
   std::copy_n(decoded.iou_predictions.data + first, count, out.iou);
-  decoder.predict_masks(ctx, decoded, first, out.masks);
+  if (!job.iou_threshold) return decoder.predict_masks(ctx, decoded, first, out.masks);
+  for (std::int64_t k = 0; k < count; ++k) {
+    if (!(out.iou[k] > *job.iou_threshold)) continue;
+    const View mask = out.masks[k];
+    decoder.predict_masks(ctx, decoded, first + k, mask.reshape({1, mask.shape[0], mask.shape[1]}));
+  }
 }
 
 // The HQ token's mask is added to each of SAM's, which several stand in the order of their scores.

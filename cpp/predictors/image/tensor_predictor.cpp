@@ -183,31 +183,47 @@ void TensorPredictor::decode_one(Context& ctx, const TensorPrompts& prompts, con
        .object_score = job.object_scores.data == nullptr ? nullptr : job.object_scores.data + set});
 }
 
+void TensorPredictor::decode_image(const TensorPrompts& prompts, const TensorJob& job,
+                                   std::int64_t first) {
+  const int threads = num_threads();
+  if (threads > 1 && prompts.sets >= threads) {
+    // Many sets: one a thread, so that its map stays in the cache.
+    parallel_for(threads, prompts.sets, 1, [&](std::int64_t i, std::int64_t, int thread) {
+      Context own = context(static_cast<std::size_t>(thread), 1);
+      own.poll_interrupt = nullptr;
+      decode_one(own, prompts, job, first + i);
+    });
+    return;
+  }
+  Context ctx = context(0, threads);
+  for (std::int64_t i = 0; i < prompts.sets; ++i) {
+    ctx.check_interrupt();
+    decode_one(ctx, prompts, job, first + i);
+  }
+}
+
 void TensorPredictor::decode(std::span<const ConstView> maps, const TensorPrompts& prompts,
                              const TensorJob& job) {
   const InUse guard(busy_, "decode");
-  const auto threads = static_cast<int>(workspaces_.size());
   for (std::int64_t b = 0; b < prompts.images; ++b) {
-    Context ctx = context(0, threads);
+    Context ctx = context(0, num_threads());
     ctx.check_interrupt();
     std::vector<ConstView> one;
     for (const ConstView& map : maps) one.push_back(map[b]);
     adopt(ctx, one, prompts.masks ? prompts.masks[b] : ConstView{});
-    const std::int64_t first = b * prompts.sets;
-    if (threads > 1 && prompts.sets >= threads) {
-      // Many sets: one a thread, so that its map stays in the cache.
-      parallel_for(threads, prompts.sets, 1, [&](std::int64_t i, std::int64_t, int thread) {
-        Context own = context(static_cast<std::size_t>(thread), 1);
-        own.poll_interrupt = nullptr;
-        decode_one(own, prompts, job, first + i);
-      });
-      continue;
-    }
-    for (std::int64_t i = 0; i < prompts.sets; ++i) {
-      ctx.check_interrupt();
-      decode_one(ctx, prompts, job, first + i);
-    }
+    decode_image(prompts, job, b * prompts.sets);
   }
+}
+
+void TensorPredictor::set_maps(std::span<const ConstView> maps) {
+  const InUse guard(busy_, "set_maps");
+  Context ctx = context(0, num_threads());
+  adopt(ctx, maps, {});
+}
+
+void TensorPredictor::decode_sets(const TensorPrompts& prompts, const TensorJob& job) {
+  const InUse guard(busy_, "decode_sets");
+  decode_image(prompts, job, 0);
 }
 
 }  // namespace sam_rlx

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,9 +33,10 @@ struct TensorEncoding {
 // Which masks of the sets are asked for, and where what is made of them goes.
 struct TensorJob {
   bool multimask_output = true, hq_token_only = false;
-  View masks;          // (B, P, num_masks, S, S)
-  View iou_scores;     // (B, P, num_scores)
-  View object_scores;  // (B, P), or none: SAM has no such score
+  std::optional<float> iou_threshold = {};  // masks whose IoU is not above it may stay as they are
+  View masks;                               // (B, P, num_masks, S, S)
+  View iou_scores;                          // (B, P, num_scores)
+  View object_scores;                       // (B, P), or none: SAM has no such score
 };
 
 // Takes what a network takes and gives what it gives, for every family: tensors of several images
@@ -73,6 +75,11 @@ class TensorPredictor {
   virtual bool has_object_scores() const { return false; }
   // `maps` as encode gives them without those that `all_maps` adds. SAM-HQ: the second is optional.
   void decode(std::span<const ConstView> maps, const TensorPrompts& prompts, const TensorJob& job);
+  // The same in two steps, for many calls on one image: its maps, then prompts without masks. The
+  // image stays until the next call of either.
+  void set_maps(std::span<const ConstView> maps);
+  void decode_sets(const TensorPrompts& prompts, const TensorJob& job);
+  int num_threads() const { return static_cast<int>(workspaces_.size()); }
 
   void set_poll_interrupt(void (*poll)()) { poll_interrupt_ = poll; }
 
@@ -104,6 +111,8 @@ class TensorPredictor {
   View embed_mask(Context& ctx, ConstView mask) const;
   Context context(std::size_t thread, int num_threads);
   sam::Prompt prompt_of(Context& ctx, const TensorPrompts& prompts, std::int64_t set) const;
+  // The sets of an image, whose first is `first`.
+  void decode_image(const TensorPrompts& prompts, const TensorJob& job, std::int64_t first);
   void decode_one(Context& ctx, const TensorPrompts& prompts, const TensorJob& job,
                   std::int64_t set) const;
 

@@ -73,6 +73,37 @@ class ClickModel(PreTrainedModel):
         found = {"iou_scores": as_result(scores), "pred_masks": as_result(masks)}
         return found if objects is None else {**found, "object_score_logits": as_result(objects)}
 
+    def masks_of_points(
+        self, pixel_values: Any, points: NDArray[np.float32], **rules: Any
+    ) -> _core.PointMasks:
+        """Find the masks of points on a normalized image.
+
+        Parameters
+        ----------
+        pixel_values : tensor or array
+            Float32 (1, 3, S, S).
+        points : ndarray (N, 2)
+            x and y in pixels of the network's input, each an object of its own.
+        **rules
+            Of `_core.point_masks`.
+
+        Returns
+        -------
+        PointMasks
+            Those that the rules keep, in the order of the points.
+
+        Raises
+        ------
+        RuntimeError
+            The image has another size.
+        """
+        pixels = self._pixels(pixel_values, ArgumentRuntimeError)
+        with self._turns:
+            maps = self._network.encode(pixels, no_mem_embed=getattr(self, "_adds_no_memory", True))
+            return _core.point_masks(
+                self._network, [each[0] for each in maps], points.astype(np.float64), **rules
+            )
+
     def _result(self, values: dict[str, Any], asked: dict[str, Any]) -> Any:
         """Return the output, or its tuple for ``return_dict=False``."""
         output = self._output(**values)

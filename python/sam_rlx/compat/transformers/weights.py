@@ -159,7 +159,7 @@ def with_values(
     values = dict(state_dict)
     for name, (dtype, shape) in shapes.items():
         if name in missing:
-            values[name] = _array(checkpoint, name, dtype).reshape(shape)
+            values[name] = array_at(checkpoint, name, dtype).reshape(shape)
         elif tuple(values[name].shape) != tuple(shape):
             raise StateDictError(
                 f"load_state_dict: {name}: expected shape {tuple(shape)}, found "
@@ -177,7 +177,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "none"
 
 
-def _array(checkpoint: _core.Checkpoint, name: str, dtype: str) -> NDArray[Any]:
+def array_at(checkpoint: _core.Checkpoint, name: str, dtype: str) -> NDArray[Any]:
     """Return the numbers of a tensor; integers and bfloat16 as float32."""
     if dtype in _FLOATS:
         return checkpoint.raw(name).view(_FLOATS[dtype])
