@@ -22,20 +22,19 @@ using InputArrays = std::tuple<bool, Floats, std::optional<Array<std::int32_t>>,
 
 // One call at a time.
 struct Stepped {
-  SteppedObjects objects;
+  std::unique_ptr<SteppedObjects> objects;
   BusyFlag busy = {};
 
-  Stepped(std::shared_ptr<const Model> model, int num_threads, bool bfloat16_memory)
-      : objects(std::move(model), num_threads, bfloat16_memory) {
-    objects.set_poll_interrupt(poll_python_signals);
+  explicit Stepped(std::unique_ptr<SteppedObjects> all) : objects(std::move(all)) {
+    objects->set_poll_interrupt(poll_python_signals);
   }
   template <class Work>
   auto call(const Work& work) {
     const InUse guard(busy, "inference session");
-    return work(objects);
+    return work(*objects);
   }
   const TrackedObject& object(Index number) const {
-    const std::vector<TrackedObject>& all = objects.objects();
+    const std::vector<TrackedObject>& all = objects->objects();
     if (number < 0 || number >= static_cast<Index>(all.size())) throw py::index_error("object");
     return all[static_cast<std::size_t>(number)];
   }
@@ -130,16 +129,42 @@ py::dict tracked(Stepped& stepped, Index number) {
 
 void register_stepped_objects(py::module_& m) {
   py::classh<Stepped>(m, "SteppedObjects")
-      .def(py::init<std::shared_ptr<const Model>, int, bool>(), py::arg("model"),
-           py::arg("num_threads"), py::arg("bfloat16_memory"))
-      .def_property_readonly("side", [](const Stepped& x) { return x.objects.step().side(); })
-      .def_property_readonly("mask_side", [](const Stepped& x) { return x.objects.mask_side(); })
+      .def(py::init([](std::shared_ptr<const Model> model, int num_threads, bool bfloat16_memory) {
+             return std::make_unique<Stepped>(
+                 std::make_unique<SteppedObjects>(std::move(model), num_threads, bfloat16_memory));
+           }),
+           py::arg("model"), py::arg("num_threads"), py::arg("bfloat16_memory"))
+      .def(
+          "__deepcopy__",
+          [](Stepped& x, const py::dict&) {
+            return x.call([](const SteppedObjects& all) {
+              return std::make_unique<Stepped>(all.clone());
+            });
+          },
+          py::arg("memo"))
+      .def("__reduce__",
+           [](const Stepped&) -> py::object {
+             fail<UnsupportedError>("session", "copy.deepcopy, or a new session where it is needed",
+                                    "a session to pickle or to copy in part");
+           })
+      .def_property_readonly("num_objects",
+                             [](const Stepped& x) { return x.objects->objects().size(); })
       .def(
           "has_frame",
           [](Stepped& x, Index index) {
             return x.call([&](const SteppedObjects& all) { return all.has_frame(index); });
           },
           py::arg("index"))
+      .def(
+          "needs_frame",
+          [](Stepped& x, Index frame, const std::vector<bool>& is_new) {
+            std::vector<SteppedObjects::Input> inputs;
+            for (const bool each : is_new) inputs.push_back({.is_new = each});
+            return x.call([&](const SteppedObjects& all) {
+              return all.needs_frame(frame, inputs);
+            });
+          },
+          py::arg("frame"), py::arg("is_new"))
       .def("set_frame", set_frame, py::arg("index"), py::arg("pixels"))
       .def("forget_frames",
            [](Stepped& x) { x.call([](SteppedObjects& all) { all.forget_frames(); }); })

@@ -54,7 +54,22 @@ void SteppedObjects::set_frame(std::int64_t index, ConstView pixels) {
   frames_.adopt(std::move(frame));
 }
 
+std::unique_ptr<SteppedObjects> SteppedObjects::clone() const {
+  auto other = std::make_unique<SteppedObjects>(step_.shared_model(), num_threads_,
+                                                step_.options().bfloat16_memory);
+  other->objects_ = objects_;
+  other->poll_interrupt_ = poll_interrupt_;
+  return other;
+}
+
 // ---------------------------------------------------------------- a call
+
+bool SteppedObjects::needs_frame(std::int64_t frame, std::span<const Input> inputs) const {
+  for (std::size_t i = 0; i < objects_.size() && i < inputs.size(); ++i) {
+    if (!is_known(i, frame, inputs[i])) return true;
+  }
+  return false;
+}
 
 // No object sees what the call makes of another one. Where one object's prompt is new on the frame,
 // those after it are tracked forward: upstream changes the direction for them too.
@@ -64,7 +79,7 @@ std::vector<FrameOutputPtr> SteppedObjects::run(const Call& call) {
          std::to_string(call.inputs.size()));
   }
   EncodedFrame* const frame = frames_.find(call.frame);
-  if (frame == nullptr) {
+  if (frame == nullptr && needs_frame(call.frame, call.inputs)) {
     fail<StateError>("run", "frame " + std::to_string(call.frame) + " given before", "none");
   }
   Context ctx = context();
@@ -73,14 +88,14 @@ std::vector<FrameOutputPtr> SteppedObjects::run(const Call& call) {
   for (std::size_t i = 0; i < objects_.size(); ++i) {
     const TrackedObject& object = objects_[i];
     const Input& input = call.inputs[i];
-    if (!input.is_new && object.cond_frame_outputs.find(call.frame) != nullptr) continue;
+    if (is_known(i, call.frame, input)) continue;
     const bool is_cond = input.is_new && !object.frames_tracked.contains(call.frame);
     if (is_cond) reverse = false;
     ctx.check_interrupt();
     all.push_back({.number = i, .is_cond = is_cond, .reverse = reverse, .input = &input});
     all.back().output = run_object(ctx, call, *frame, all.back());
   }
-  if (call.remember) encode_memories(ctx, *frame, all);
+  if (call.remember && !all.empty()) encode_memories(ctx, *frame, all);
   ctx.check_interrupt();
   keep(call, all);
   std::vector<FrameOutputPtr> outputs(objects_.size());

@@ -48,9 +48,14 @@ class SteppedObjects {
     bool remember = true;  // memories are encoded
     std::span<const Input> inputs = {};
   };
-  // Outputs of all objects on the frame, which is at hand. StateError: an object without any prompt
-  // that was run, or a memory that was not encoded.
+  // Whether a call runs anything: its frame has to be at hand then.
+  bool needs_frame(std::int64_t frame, std::span<const Input> inputs) const;
+  // Outputs of all objects on the frame. StateError: an object without any prompt that was run, or
+  // a memory that was not encoded.
   std::vector<FrameOutputPtr> run(const Call& call);
+
+  // Others that go on from here by themselves. They share tensors that never change, and no frames.
+  std::unique_ptr<SteppedObjects> clone() const;
 
   void set_poll_interrupt(void (*poll)()) { poll_interrupt_ = poll; }
 
@@ -66,6 +71,9 @@ class SteppedObjects {
   };
 
   Context context();
+  bool is_known(std::size_t number, std::int64_t frame, const Input& input) const {
+    return !input.is_new && objects_[number].cond_frame_outputs.find(frame) != nullptr;
+  }
   FrameOutput run_object(Context& ctx, const Call& call, EncodedFrame& frame,
                          const Fresh& fresh) const;
   void check_memories(const ObjectStep::Target& target) const;
