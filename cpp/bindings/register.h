@@ -19,6 +19,7 @@ void register_exclusive(pybind11::module_& m);
 void register_stepped_objects(pybind11::module_& m);
 void register_video_session(pybind11::module_& m);
 void register_concept_predictor(pybind11::module_& m);
+void register_tensor_predictor(pybind11::module_& m);
 void register_tokenizer(pybind11::module_& m);
 
 }  // namespace sam_rlx

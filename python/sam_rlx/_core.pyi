@@ -148,6 +148,34 @@ class ImagePredictor:
     ) -> ImagePrediction: ...
 
 @final
+class TensorPredictor:
+    def __init__(self, model: Model, num_threads: int = 0) -> None: ...
+    def encode(
+        self,
+        pixel_values: NDArray[np.float32],
+        no_mem_embed: bool = True,
+        all_maps: bool = False,
+    ) -> tuple[NDArray[np.float32], ...]: ...
+    def position_encodings(self) -> tuple[NDArray[np.float32], ...]: ...
+    def prompt_embeddings(
+        self,
+        points: NDArray[np.float64] | None,
+        labels: NDArray[np.int32] | None,
+        boxes: NDArray[np.float64] | None,
+        masks: NDArray[np.float32] | None,
+    ) -> tuple[NDArray[np.float32] | None, NDArray[np.float32]]: ...
+    def decode(
+        self,
+        maps: Sequence[NDArray[np.float32]],
+        points: NDArray[np.float64] | None,
+        labels: NDArray[np.int32] | None,
+        boxes: NDArray[np.float64] | None,
+        masks: NDArray[np.float32] | None,
+        multimask_output: bool,
+        hq_token_only: bool = False,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]: ...
+
+@final
 class MaskGenerator:
     def __init__(
         self,
@@ -488,6 +516,8 @@ def load_model(
     fields: str | None = None,
     lora: str | None = None,
     normalize: bool = True,
+    config: str | None = None,
+    rules: dict[str, Any] = ...,
 ) -> Model: ...
 def options(kind: str, family: str) -> dict[str, dict[str, Any]]: ...
 def list_tensors(path: str, key: str | None = None) -> list[tuple[str, str, tuple[int, ...]]]: ...

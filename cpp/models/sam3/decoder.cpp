@@ -146,7 +146,9 @@ TransformerDecoder::Decoded TransformerDecoder::forward(Context& ctx, const Inpu
   }
 
   const View presence = presence_token_out_norm.forward(ctx, x[0].reshape({1, channels}));
-  out.presence_logit = presence_token_head.forward(ctx, presence).data[0];
+  const auto limit = static_cast<float>(config.presence_limit);
+  out.presence_logit =
+      std::clamp(presence_token_head.forward(ctx, presence).data[0], -limit, limit);
   ctx.record(path + ".norm", out.hidden_states);
   return out;
 }

@@ -39,10 +39,12 @@ void TextMlp::visit(ParamVisitor& v) {
   v("c_proj", c_proj);
 }
 
-ResidualAttentionBlock::ResidualAttentionBlock(std::int64_t width, std::int64_t heads)
-    : attn(width, heads), ln_1(width, 1e-5F), ln_2(width, 1e-5F) {
-  const std::int64_t hidden = TextEncoderConfig::kMlpRatio * width;
-  mlp = {.c_fc = Linear(width, hidden), .c_proj = Linear(hidden, width)};
+ResidualAttentionBlock::ResidualAttentionBlock(const TextEncoderConfig& config)
+    : attn(config.width, config.heads),
+      ln_1(config.width, static_cast<float>(config.layer_norm_eps)),
+      ln_2(config.width, static_cast<float>(config.layer_norm_eps)) {
+  const std::int64_t hidden = TextEncoderConfig::kMlpRatio * config.width;
+  mlp = {.c_fc = Linear(config.width, hidden), .c_proj = Linear(hidden, config.width)};
 }
 
 void ResidualAttentionBlock::visit(ParamVisitor& v) {
@@ -69,9 +71,9 @@ std::int64_t TokenIds::valid_length(std::int64_t i) const {
 }
 
 TextTransformer::TextTransformer(const TextEncoderConfig& sizes)
-    : config(sizes), ln_final(sizes.width, 1e-5F) {
+    : config(sizes), ln_final(sizes.width, static_cast<float>(sizes.layer_norm_eps)) {
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    transformer.resblocks.emplace_back(config.width, config.heads);
+    transformer.resblocks.emplace_back(config);
   }
 }
 

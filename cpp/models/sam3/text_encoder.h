@@ -49,7 +49,7 @@ struct ResidualAttentionBlock {
   std::string path;
 
   ResidualAttentionBlock() = default;
-  ResidualAttentionBlock(std::int64_t width, std::int64_t heads);
+  explicit ResidualAttentionBlock(const TextEncoderConfig& config);
   void visit(ParamVisitor& v);
   void forward_(Context& ctx, View x, Begins begins) const;
 };
