@@ -5,30 +5,21 @@
 #include <utility>
 
 #include "core/error.h"
+#include "ops/elementwise.h"
 #include "predictors/image/image_predictor.h"
 
 namespace sam_rlx {
 namespace {
 
-VideoOptions options_of(bool bfloat16_memory) {
+VideoOptions stepped_options(bool bfloat16_memory) {
   return {.fill_hole_area = 0, .bfloat16_memory = bfloat16_memory, .history = -1};
-}
-
-// (3, S, S) -> (S, S, 3)
-void to_channels_last(ConstView planes, View out) {
-  const std::int64_t count = planes.shape[1] * planes.shape[2], channels = planes.shape[0];
-  for (std::int64_t i = 0; i < count; ++i) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      out.data[i * channels + c] = planes.data[c * count + i];
-    }
-  }
 }
 
 }  // namespace
 
 SteppedObjects::SteppedObjects(std::shared_ptr<const Model> model, int num_threads,
                                bool bfloat16_memory)
-    : step_(std::move(model), options_of(bfloat16_memory), std::nullopt),
+    : step_(std::move(model), stepped_options(bfloat16_memory), std::nullopt),
       num_threads_(checked_num_threads(num_threads)) {}
 
 Context SteppedObjects::context() {
@@ -48,7 +39,8 @@ void SteppedObjects::set_frame(std::int64_t index, ConstView pixels) {
   EncodedFramePtr frame = pool_.take();
   const Workspace::Scope scratch(ctx.workspace);
   const View input = ctx.workspace.floats({step_.side(), step_.side(), 3});
-  to_channels_last(pixels, input);
+  const std::int64_t positions = step_.side() * step_.side();
+  transpose(ctx, pixels.reshape({3, positions}), input.reshape({positions, 3}));
   step_.encode_input(ctx, input, *frame);
   frame->index = index;
   frames_.adopt(std::move(frame));
