@@ -25,6 +25,7 @@ PYBIND11_MODULE(core_module, m, py::mod_gil_not_used()) {
   sam_rlx::register_masks_api(m);
   sam_rlx::register_tiles(m);
   sam_rlx::register_overlay(m);
+  sam_rlx::register_resize(m);
   sam_rlx::register_prompt_checks(m);
   sam_rlx::register_stepped_objects(m);
   sam_rlx::register_video_session(m);

@@ -14,6 +14,7 @@ void register_mask_generator(pybind11::module_& m);
 void register_masks_api(pybind11::module_& m);
 void register_tiles(pybind11::module_& m);
 void register_overlay(pybind11::module_& m);
+void register_resize(pybind11::module_& m);
 void register_prompt_checks(pybind11::module_& m);
 void register_exclusive(pybind11::module_& m);
 void register_stepped_objects(pybind11::module_& m);

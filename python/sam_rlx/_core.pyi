@@ -640,6 +640,26 @@ def overlay(
     points: NDArray[np.float64],
     point_colors: Sequence[Sequence[float]],
 ) -> NDArray[np.uint8]: ...
+def resize_image(
+    image: NDArray[np.uint8],
+    size: tuple[int, int],
+    filter: str = "bilinear",
+    num_threads: int = 0,
+) -> NDArray[np.uint8]: ...
+def image_to_planes(
+    image: NDArray[np.uint8],
+    size: tuple[int, int],
+    levels: NDArray[np.float32],
+    out: NDArray[np.float32],
+    filter: str = "bilinear",
+    num_threads: int = 0,
+) -> None: ...
+def resize_planes(
+    planes: NDArray[np.float32],
+    size: tuple[int, int],
+    filter: str = "bilinear",
+    num_threads: int = 0,
+) -> NDArray[np.float32]: ...
 def set_poll_hook(hook: Callable[[], object] | None) -> None: ...
 def keep_affinity() -> None: ...
 def allowed_cpus() -> list[int]: ...
