@@ -46,7 +46,7 @@ class FollowsClicks:
     # Upstream keeps the maps of memories in this type.
     _BFLOAT16_MEMORY: ClassVar[bool] = True
     _OUTPUT: ClassVar[type[ModelOutput]] = Sam2VideoSegmentationOutput
-    _model: Model
+    model: Model
 
     def forward(
         self,
@@ -93,7 +93,7 @@ class FollowsClicks:
                     "frame: expected a session with an object, found none; give it prompts first"
                 )
         masks, scores = inference_session._run(
-            self._model,
+            self.model,
             frame_idx,
             streaming=frame is not None,
             reverse=reverse,

@@ -294,9 +294,7 @@ def _new_names(obj_ids: Any) -> list[Any]:
     return obj_ids if isinstance(obj_ids, list) else list(obj_ids)
 
 
-def _as_points(
-    arrays: Mapping[str, NDArray[Any]], count: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _as_points(arrays: Mapping[str, NDArray[Any]], count: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return points (1, N, P, 2) and labels (1, N, P); boxes are two points each."""
     points = arrays.get("input_points", np.zeros((1, count, 0, 2), np.float32))
     labels = arrays.get("input_labels", np.zeros((1, count, 0), np.int32))
