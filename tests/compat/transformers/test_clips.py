@@ -12,7 +12,6 @@ pytest.importorskip("transformers", reason="needs transformers")
 pytestmark = pytest.mark.parity
 
 from sam_rlx.apps.parity import packages  # noqa: E402
-
 from support import transformers_clips as clips  # noqa: E402
 from support import upstream  # noqa: E402
 from support.cases import quick  # noqa: E402

@@ -8,7 +8,10 @@ from typing import Any, ClassVar
 from sam_rlx._internal.progress import reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.tensors import as_result
+from sam_rlx.compat.common.turns import Turns
+from sam_rlx.compat.transformers import configs
 from sam_rlx.compat.transformers.batch import ModelOutput
+from sam_rlx.compat.transformers.sam2_models import Sam2PreTrainedModel, Sam3TrackerModel
 from sam_rlx.compat.transformers.video_sessions import Sam2VideoInferenceSession
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
@@ -47,6 +50,7 @@ class FollowsClicks:
     _BFLOAT16_MEMORY: ClassVar[bool] = True
     _OUTPUT: ClassVar[type[ModelOutput]] = Sam2VideoSegmentationOutput
     model: Model
+    _turns: Turns
 
     def forward(
         self,
@@ -92,14 +96,15 @@ class FollowsClicks:
                 raise InvalidArgumentError(
                     "frame: expected a session with an object, found none; give it prompts first"
                 )
-        masks, scores = inference_session._run(
-            self.model,
-            frame_idx,
-            streaming=frame is not None,
-            reverse=reverse,
-            remember=run_mem_encoder,
-            bfloat16_memory=self._BFLOAT16_MEMORY,
-        )
+        with self._turns:
+            masks, scores = inference_session._run(
+                self.model,
+                frame_idx,
+                streaming=frame is not None,
+                reverse=reverse,
+                remember=run_mem_encoder,
+                bfloat16_memory=self._BFLOAT16_MEMORY,
+            )
         return self._OUTPUT(
             object_ids=list(inference_session.obj_ids),
             pred_masks=as_result(masks[:, None]),
@@ -169,6 +174,40 @@ def frames_in_order(
     if not reverse:
         return range(start, min(start + count, num_frames - 1) + 1)
     return range(start, max(start - count, 0) - 1, -1) if start > 0 else range(0)
+
+
+class Sam2VideoModel(FollowsClicks, Sam2PreTrainedModel):
+    """SAM 2 on clips: objects that were clicked, frame by frame. Made by ``from_pretrained``."""
+
+    config_class = configs.CLASSES["Sam2VideoConfig"]
+    kinds = ("sam2_video",)
+    kinds_in_part = ("sam2",)
+
+
+class EdgeTamVideoModel(FollowsClicks, Sam2PreTrainedModel):
+    """EdgeTAM on clips: objects that were clicked. Made by ``from_pretrained``.
+
+    A mask of one object beside points of another, which upstream fails on, is taken.
+    """
+
+    config_class = configs.CLASSES["EdgeTamVideoConfig"]
+    kinds = ("edgetam_video",)
+    kinds_in_part = ("edgetam",)
+    _BFLOAT16_MEMORY = False
+    _OUTPUT = EdgeTamVideoSegmentationOutput
+
+
+class Sam3TrackerVideoModel(FollowsClicks, Sam3TrackerModel):
+    """SAM 3 on clips: objects that were clicked, frame by frame. Made by ``from_pretrained``.
+
+    A folder of `Sam3VideoModel` serves, too.
+    """
+
+    config_class = configs.CLASSES["Sam3TrackerVideoConfig"]
+    kinds = ("sam3_tracker_video", "sam3_video")
+    kinds_in_part = ("sam3_tracker",)
+    _adds_no_memory = True
+    _OUTPUT = Sam3TrackerVideoSegmentationOutput
 
 
 __dir__ = public_names(__name__)

@@ -68,7 +68,7 @@ class SessionFrames(MutableMapping[int, Any]):
         return as_result(np.array(self.pixels(frame_idx)))
 
     def __setitem__(self, frame_idx: int, frame: Any) -> None:
-        self._kept[frame_idx] = np.array(to_array(frame, np.float32))
+        self._kept[frame_idx] = _array(frame, np.float32).copy()
 
     def __delitem__(self, frame_idx: int) -> None:
         del self._kept[frame_idx]
@@ -255,9 +255,7 @@ class Sam2VideoInferenceSession:
 
     def add_mask_inputs(self, obj_idx: int, frame_idx: int, inputs: Any) -> None:
         """Keep a mask of an object on a frame: (1, 1, S, S) of zeros and ones."""
-        self.mask_inputs_per_obj[obj_idx][frame_idx] = as_result(
-            np.array(to_array(inputs, np.float32))
-        )
+        self.mask_inputs_per_obj[obj_idx][frame_idx] = as_result(_array(inputs, np.float32).copy())
 
     def remove_mask_inputs(self, obj_idx: int, frame_idx: int) -> None:
         """Forget the mask of an object on a frame."""
@@ -338,9 +336,7 @@ class Sam2VideoInferenceSession:
         frame_idx : int, optional
             Its number. Default: the next one.
         """
-        pixels = to_array(pixel_values, np.float32)
-        if pixels is None:
-            raise InvalidArgumentError("pixel_values: expected a frame, found None")
+        pixels = _array(pixel_values, np.float32)
         if pixels.ndim == 4 and len(pixels) == 1:
             pixels = pixels[0]
         if self.processed_frames is None:
@@ -393,9 +389,9 @@ class Sam2VideoInferenceSession:
             raise ArgumentIndexError("frame: expected a session with an object, found none")
         objects = self._objects_of(model, bfloat16_memory)
         inputs = [self._input(number, frame_idx) for number in range(len(self._numbers))]
-        if objects.needs_frame(frame_idx, [each[0] for each in inputs]):
-            if not objects.has_frame(frame_idx):
-                objects.set_frame(frame_idx, self._frames().pixels(frame_idx))
+        is_needed = objects.needs_frame(frame_idx, [each[0] for each in inputs])
+        if is_needed and not objects.has_frame(frame_idx):
+            objects.set_frame(frame_idx, self._frames().pixels(frame_idx))
         num_frames = None if streaming else self.num_frames
         try:
             found = objects.run(frame_idx, num_frames, bool(reverse), bool(remember), inputs)
@@ -429,15 +425,13 @@ class Sam2VideoInferenceSession:
                 f"frame {frame_idx}: expected points or a mask of an object, found both"
             )
         if points is not None:
-            coords = to_array(points["point_coords"], np.float32)
-            labels = to_array(points["point_labels"], np.int32)
-            assert coords is not None and labels is not None
+            coords = _array(points["point_coords"], np.float32)
+            labels = _array(points["point_labels"], np.int32)
             _check_shape("point_coords", coords, (1, 1, None, 2))
             _check_shape("point_labels", labels, (1, 1, coords.shape[2]))
             return True, coords[0, 0], labels[0, 0], None
         if mask is not None:
-            pixels = to_array(mask, np.float32)
-            assert pixels is not None
+            pixels = _array(mask, np.float32)
             _check_shape("mask", pixels, (1, 1, None, None))
             return True, None, None, pixels[0, 0]
         return True, None, None, None
@@ -458,6 +452,14 @@ def _frames_of(video: Any) -> SessionFrames | None:
     for number, frame in enumerate(video):
         frames[number] = frame
     return frames
+
+
+def _array(values: Any, dtype: Any) -> NDArray[Any]:
+    """Return an array or tensor as a plain array."""
+    found = to_array(values, dtype)
+    if found is None:
+        raise InvalidArgumentError("session: expected an array or tensor, found None")
+    return found
 
 
 def _check_shape(name: str, array: NDArray[Any], expected: tuple[int | None, ...]) -> None:
