@@ -88,6 +88,7 @@ class ClickModel(PreTrainedModel):
 
 
 def check_one(pixel_values: Any, image_embeddings: Any) -> None:
+    """Raise `ValueError` unless one of the two is given."""
     if (pixel_values is None) == (image_embeddings is None):
         found = "neither" if pixel_values is None else "both"
         raise InvalidArgumentError(
@@ -96,6 +97,7 @@ def check_one(pixel_values: Any, image_embeddings: Any) -> None:
 
 
 def check_shape(name: str, found: Map, expected: tuple[int, ...]) -> Map:
+    """Return an array of this shape behind its first axis; `RuntimeError` for another."""
     if found.shape[1:] != expected or found.ndim != 1 + len(expected):
         raise ArgumentRuntimeError(
             f"{name}: expected shape (images, {', '.join(map(str, expected))}), found {found.shape}"
@@ -104,6 +106,7 @@ def check_shape(name: str, found: Map, expected: tuple[int, ...]) -> Map:
 
 
 def check_labels(points: Any, labels: Any) -> None:
+    """Raise `ValueError` for points without labels."""
     if points is not None and labels is None:
         raise InvalidArgumentError("input_labels: expected a label for each point, found none")
 

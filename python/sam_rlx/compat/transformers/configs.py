@@ -234,6 +234,7 @@ def _classes() -> Iterator[type[PretrainedConfig]]:
         yield made[name]
 
 
+PreTrainedConfig = PretrainedConfig
 CLASSES: dict[str, type[PretrainedConfig]] = {kind.__name__: kind for kind in _classes()}
 globals().update(CLASSES)
 # By the kind of model; the first of several.
@@ -241,5 +242,5 @@ BY_TYPE: dict[str, type[PretrainedConfig]] = {}
 for _kind in CLASSES.values():
     BY_TYPE.setdefault(_kind.model_type, _kind)
 
-__all__ = ["BY_TYPE", "CLASSES", "PretrainedConfig", "plain_settings", *CLASSES]
+__all__ = ["BY_TYPE", "CLASSES", "PreTrainedConfig", "PretrainedConfig", "plain_settings", *CLASSES]
 __dir__ = public_names(__name__)

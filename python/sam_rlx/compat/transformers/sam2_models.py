@@ -241,6 +241,14 @@ class Sam2PreTrainedModel(ClickModel):
         return self._result(values, kwargs)
 
 
+class EdgeTamPreTrainedModel(Sam2PreTrainedModel):
+    """What EdgeTAM's classes share."""
+
+
+class Sam3TrackerPreTrainedModel(Sam2PreTrainedModel):
+    """What the classes of SAM 3 with clicks share."""
+
+
 class Sam2Model(Sam2PreTrainedModel):
     """SAM 2: masks of an image from points, boxes and masks. Made by ``from_pretrained``.
 
@@ -252,7 +260,7 @@ class Sam2Model(Sam2PreTrainedModel):
     _output = Sam2ImageSegmentationOutput
 
 
-class EdgeTamModel(Sam2PreTrainedModel):
+class EdgeTamModel(EdgeTamPreTrainedModel):
     """EdgeTAM: masks of an image from points, boxes and masks. Made by ``from_pretrained``.
 
     A folder of `EdgeTamVideoModel` serves, too.
@@ -263,7 +271,7 @@ class EdgeTamModel(Sam2PreTrainedModel):
     _output = EdgeTamImageSegmentationOutput
 
 
-class Sam3TrackerModel(Sam2PreTrainedModel):
+class Sam3TrackerModel(Sam3TrackerPreTrainedModel):
     """SAM 3 with clicks: masks of an image from points, boxes and masks.
 
     Made by ``from_pretrained``. Folders of `Sam3TrackerVideoModel` and `Sam3VideoModel` serve, too.

@@ -184,7 +184,11 @@ class SamModel(SamPreTrainedModel):
         return self._result(self._decode([embedding], prompts, multimask_output), kwargs)
 
 
-class SamHQModel(SamPreTrainedModel):
+class SamHQPreTrainedModel(SamPreTrainedModel):
+    """What SAM-HQ's classes share."""
+
+
+class SamHQModel(SamHQPreTrainedModel):
     """SAM-HQ: as `SamModel`, with finer masks. Made by ``from_pretrained``.
 
     transformers 5.24 makes its masks of the map before the decoder's transformer, with rows and
