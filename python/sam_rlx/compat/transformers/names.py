@@ -18,6 +18,11 @@ MODULES: dict[str, str] = {
     "sam2_models": "Sam2Model EdgeTamModel Sam3TrackerModel Sam2PreTrainedModel "
     "EdgeTamPreTrainedModel Sam3TrackerPreTrainedModel",
     "vision_models": "SamVisionModel SamHQVisionModel Sam2VisionModel",
+    "video": "Sam2VideoModel Sam3TrackerVideoModel EdgeTamVideoModel Sam2VideoSegmentationOutput "
+    "Sam3TrackerVideoSegmentationOutput EdgeTamVideoSegmentationOutput",
+    "video_sessions": "Sam2VideoInferenceSession Sam3TrackerVideoInferenceSession "
+    "EdgeTamVideoInferenceSession",
+    "video_processing": "Sam2VideoProcessor Sam3TrackerVideoProcessor",
     "auto": "AutoConfig AutoModel AutoModelForMaskGeneration AutoProcessor AutoImageProcessor "
     "AutoVideoProcessor pipeline",
     "base": "PreTrainedModel",
