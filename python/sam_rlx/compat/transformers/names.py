@@ -22,6 +22,11 @@ MODULES: dict[str, str] = {
     "processing_sam3": "Sam3Processor",
     "pipeline": "MaskGenerationPipeline",
     "vision_models": "SamVisionModel SamHQVisionModel Sam2VisionModel",
+    "video": "Sam2VideoModel Sam3TrackerVideoModel EdgeTamVideoModel Sam2VideoSegmentationOutput "
+    "Sam3TrackerVideoSegmentationOutput EdgeTamVideoSegmentationOutput",
+    "video_sessions": "Sam2VideoInferenceSession Sam3TrackerVideoInferenceSession "
+    "EdgeTamVideoInferenceSession",
+    "video_processing": "Sam2VideoProcessor Sam3TrackerVideoProcessor",
     "auto": "AutoConfig AutoModel AutoModelForMaskGeneration AutoProcessor AutoImageProcessor "
     "AutoVideoProcessor pipeline",
     "processors": "SamProcessor SamHQProcessor Sam2Processor Sam3TrackerProcessor",
