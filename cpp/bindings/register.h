@@ -18,6 +18,7 @@ void register_overlay(pybind11::module_& m);
 void register_resize(pybind11::module_& m);
 void register_prompt_checks(pybind11::module_& m);
 void register_exclusive(pybind11::module_& m);
+void register_stepped_objects(pybind11::module_& m);
 void register_video_session(pybind11::module_& m);
 void register_concept_network(pybind11::module_& m);
 void register_concept_predictor(pybind11::module_& m);

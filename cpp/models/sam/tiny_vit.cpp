@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "layers/mlp.h"
 #include "ops/attention.h"
 #include "ops/bottleneck.h"
@@ -11,8 +12,6 @@
 
 namespace sam_rlx::sam {
 namespace {
-
-std::size_t at(std::int64_t layer) { return static_cast<std::size_t>(layer); }
 
 ConvWindow patch_window(std::int64_t kernel) {
   return {.kernel = kernel, .stride = kernel == 3 ? 2 : 1, .padding = kernel / 2};

@@ -14,6 +14,8 @@ from sam_rlx.compat.transformers import names
 from sam_rlx.compat.transformers.installed import of_installed
 
 __version__ = "5.24.0"
+# For an installed transformers whose names are taken over.
+patch = names.patch
 
 
 class _Package(ModuleType):

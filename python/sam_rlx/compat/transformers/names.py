@@ -22,6 +22,11 @@ MODULES: dict[str, str] = {
     "processing_sam3": "Sam3Processor",
     "pipeline": "MaskGenerationPipeline",
     "vision_models": "SamVisionModel SamHQVisionModel Sam2VisionModel",
+    "video": "Sam2VideoModel Sam3TrackerVideoModel EdgeTamVideoModel Sam2VideoSegmentationOutput "
+    "Sam3TrackerVideoSegmentationOutput EdgeTamVideoSegmentationOutput",
+    "video_sessions": "Sam2VideoInferenceSession Sam3TrackerVideoInferenceSession "
+    "EdgeTamVideoInferenceSession",
+    "video_processing": "Sam2VideoProcessor Sam3TrackerVideoProcessor",
     "auto": "AutoConfig AutoModel AutoModelForMaskGeneration AutoProcessor AutoImageProcessor "
     "AutoVideoProcessor pipeline",
     "processors": "SamProcessor SamHQProcessor Sam2Processor Sam3TrackerProcessor",
@@ -58,25 +63,11 @@ NAMES: dict[str, str] = {
 }
 
 # Upstream's modules below ``transformers.models``, and the names that programs import from there.
-_FAMILIES = {
-    "sam": "Sam",
-    "sam_hq": "SamHQ",
-    "sam2": "Sam2",
-    "sam2_video": "Sam2Video",
-    "edgetam": "EdgeTam",
-    "edgetam_video": "EdgeTamVideo",
-    "sam3": "Sam3",
-    "sam3_tracker": "Sam3Tracker",
-    "sam3_tracker_video": "Sam3TrackerVideo",
-    "sam3_video": "Sam3Video",
-}
-_KINDS = {
-    "modeling": ("Model", "PreTrainedModel", "Output", "InferenceSession"),
-    "processing": ("Processor",),
-    "image_processing": ("ImageProcessor", "ImageProcessorFast", "ImageProcessorPil"),
-    "video_processing": ("VideoProcessor",),
-    "configuration": ("Config",),
-}
+_FAMILIES = (
+    *("sam", "sam_hq", "sam2", "sam2_video", "edgetam", "edgetam_video"),
+    *("sam3", "sam3_tracker", "sam3_tracker_video", "sam3_video"),
+)
+_KINDS = ("modeling", "processing", "image_processing", "video_processing", "configuration")
 
 
 def value(name: str) -> Any:
@@ -107,15 +98,18 @@ class _LongPath(ModuleType):
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
-def add_long_paths() -> None:
-    """Make ``models.sam.modeling_sam`` and its siblings importable below this package."""
+def _long_paths() -> list[str]:
     paths = ["models", "models.auto", "pipelines", "pipelines.mask_generation"]
     for folder in _FAMILIES:
         paths.append(f"models.{folder}")
         paths.extend(f"models.{folder}.{kind}_{folder}" for kind in _KINDS)
-    paths.extend(f"models.auto.{kind}_auto" for kind in ("modeling", "processing", "configuration"))
-    paths.append("models.auto.image_processing_auto")
-    for path in paths:
+    kinds = ("modeling", "processing", "configuration", "image_processing")
+    return [*paths, *(f"models.auto.{kind}_auto" for kind in kinds)]
+
+
+def add_long_paths() -> None:
+    """Make ``models.sam.modeling_sam`` and its siblings importable below this package."""
+    for path in _long_paths():
         full = f"{_OURS}.{path}"
         if full in sys.modules:
             continue
@@ -124,6 +118,15 @@ def add_long_paths() -> None:
         sys.modules[full] = module
         parent, _, last = full.rpartition(".")
         setattr(sys.modules[parent], last, module)
+
+
+def patch(package: ModuleType) -> None:
+    """Give an installed transformers the names here; it keeps the others."""
+    for name in (*NAMES, *_ALIASES, *REFUSED):
+        setattr(package, name, value(name))
+    for path in _long_paths():
+        if path.count(".") == 2 and not path.startswith("models.auto"):
+            sys.modules[f"{package.__name__}.{path}"] = sys.modules[f"{_OURS}.{path}"]
 
 
 __dir__ = public_names(__name__)
