@@ -11,6 +11,7 @@ from sam_rlx.compat.transformers.image_processing import ImageProcessor
 from sam_rlx.compat.transformers.mask_generation import MaskGeneration
 from sam_rlx.compat.transformers.masks import Frames, listed, post_process
 from sam_rlx.compat.transformers.pixels import Pixels, label_maps
+from sam_rlx.compat.transformers.pixels_pil import PIL
 from sam_rlx.compat.transformers.results_sam3 import Sam3Results
 from sam_rlx.compat.transformers.sizes import Hw, SizeDict, longest_edge_hw
 
@@ -41,7 +42,7 @@ class SamImageProcessor(MaskGeneration, ImageProcessor):
         return super()._image_data(pixels) | {"reshaped_input_sizes": pixels.resized_sizes}
 
     def _labels(self, maps: Any, settings: dict[str, Any], kind: str | None) -> Any:
-        found = label_maps(maps, settings, self._hw)
+        found = label_maps(maps, settings, self._hw, self._backend)
         return found if kind is not None else [as_result(each) for each in found]
 
     def post_process_masks(
@@ -85,6 +86,19 @@ class SamImageProcessor(MaskGeneration, ImageProcessor):
             binarize=binarize,
             frames=frames_of(pad_size or vars(self)["pad_size"], reshaped_input_sizes),
         )
+
+
+class SamImageProcessorPil(SamImageProcessor):
+    """Image processor of SAM that resizes with Pillow, whose bytes are others.
+
+    Parameters, attributes and methods are `SamImageProcessor`'s.
+    """
+
+    _backend = PIL
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings, as they are written: under the name of `SamImageProcessor`."""
+        return super().to_dict() | {"image_processor_type": "SamImageProcessor"}
 
 
 class Sam2ImageProcessor(MaskGeneration, ImageProcessor):
