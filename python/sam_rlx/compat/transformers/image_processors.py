@@ -8,16 +8,18 @@ from typing import Any
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.transformers.image_processing import ImageProcessor
+from sam_rlx.compat.transformers.mask_generation import MaskGeneration
 from sam_rlx.compat.transformers.masks import Frames, listed, post_process
 from sam_rlx.compat.transformers.pixels import Pixels, label_maps
 from sam_rlx.compat.transformers.pixels_pil import PIL
+from sam_rlx.compat.transformers.results_sam3 import Sam3Results
 from sam_rlx.compat.transformers.sizes import Hw, SizeDict, longest_edge_hw
 
 _IMAGENET = {"image_mean": (0.485, 0.456, 0.406), "image_std": (0.229, 0.224, 0.225)}
 _HALVES = {"image_mean": (0.5, 0.5, 0.5), "image_std": (0.5, 0.5, 0.5)}
 
 
-class SamImageProcessor(ImageProcessor):
+class SamImageProcessor(MaskGeneration, ImageProcessor):
     """Image processor of SAM and SAM-HQ: the longer side becomes 1024, the rest of the square is 0.
 
     Parameters, attributes and methods are `ImageProcessor`'s. Results have `reshaped_input_sizes`
@@ -99,7 +101,7 @@ class SamImageProcessorPil(SamImageProcessor):
         return super().to_dict() | {"image_processor_type": "SamImageProcessor"}
 
 
-class Sam2ImageProcessor(ImageProcessor):
+class Sam2ImageProcessor(MaskGeneration, ImageProcessor):
     """Image processor of SAM 2 and EdgeTAM: images become squares of 1024.
 
     Parameters, attributes and methods are `ImageProcessor`'s.
@@ -159,7 +161,7 @@ class Sam2ImageProcessor(ImageProcessor):
         )
 
 
-class Sam3ImageProcessor(Sam2ImageProcessor):
+class Sam3ImageProcessor(Sam3Results, Sam2ImageProcessor):
     """Image processor of SAM 3: images become squares of 1008.
 
     Parameters, attributes and methods are `ImageProcessor`'s.
