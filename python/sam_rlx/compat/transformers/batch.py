@@ -10,10 +10,10 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.devices import check_device
 from sam_rlx.compat.common.errors import ArgumentKeyError
 from sam_rlx.compat.common.tensor import TensorArray
 from sam_rlx.compat.common.tensors import as_result, is_torch
+from sam_rlx.compat.transformers.targets import require_cpu
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
 _KINDS = ("pt", "np")
@@ -97,7 +97,7 @@ class BatchFeature(UserDict[str, Any]):
             The first argument is neither.
         """
         device, dtype = _target(args, kwargs)
-        check_device(device)
+        require_cpu(f"{type(self).__name__}.to", device)
         if dtype is not None:
             self.data = {key: _cast(value, dtype) for key, value in self.data.items()}
         return self

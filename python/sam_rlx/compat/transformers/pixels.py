@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.devices import check_device
 from sam_rlx.compat.common.errors import ArgumentIndexError, ArgumentKeyError, ArgumentRuntimeError
 from sam_rlx.compat.transformers.images import Image, channels_last, flat_images
 from sam_rlx.compat.transformers.sizes import Hw, SizeDict
+from sam_rlx.compat.transformers.targets import require_cpu
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
 NEAREST, BILINEAR, BICUBIC = 0, 2, 3
@@ -84,7 +84,7 @@ def image_pixels(
         What computes. Default: as torchvision.
     """
     backend = backend or TORCHVISION
-    check_device(settings.get("device"))
+    require_cpu("device", settings.get("device"))
     rgb, data_format = settings["do_convert_rgb"], settings["input_data_format"]
     arrays = [
         backend.channels_last(image, rgb=rgb, data_format=data_format)
