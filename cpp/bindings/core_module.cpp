@@ -25,9 +25,14 @@ PYBIND11_MODULE(core_module, m, py::mod_gil_not_used()) {
   sam_rlx::register_masks_api(m);
   sam_rlx::register_tiles(m);
   sam_rlx::register_overlay(m);
+  sam_rlx::register_resize(m);
   sam_rlx::register_prompt_checks(m);
+  sam_rlx::register_stepped_objects(m);
   sam_rlx::register_video_session(m);
+  sam_rlx::register_concept_network(m);
+  sam_rlx::register_point_masks(m);
   sam_rlx::register_concept_predictor(m);
+  sam_rlx::register_tensor_predictor(m);
   sam_rlx::register_tokenizer(m);
   m.def(
       "set_poll_hook",

@@ -5,6 +5,7 @@
 #include "bindings/image_array.h"
 #include "bindings/mask_arrays.h"
 #include "bindings/register.h"
+#include "predictors/image/mask_generator.h"
 #include "predictors/image/sam_crop_predictor.h"
 
 namespace sam_rlx {

@@ -13,6 +13,7 @@
 #include "bindings/mask_arrays.h"
 #include "bindings/register.h"
 #include "core/context.h"
+#include "core/cores.h"
 #include "kernels/kernel_table.h"
 #include "masks/brush.h"
 #include "masks/components.h"
@@ -42,7 +43,8 @@
 //   build_point_grid(n) -> (n * n, 2)
 //   resize_longest_side(image, side) -> image
 //   postprocess_masks(low_res (K, h, w), orig_hw, input_hw, side, threshold, num_threads)
-//     -> logits, or bool masks with a threshold; side 0: one step, input_hw unused
+//     -> logits, or bool masks with a threshold; side 0: one step, input_hw unused; 0 threads: one
+//     for each core
 namespace sam_rlx {
 namespace {
 
@@ -246,7 +248,9 @@ py::array postprocess(const Array<float>& low_res, Pair orig_hw, Pair input_hw, 
   const auto run = [&](const auto& step) {
     const GilRelease release;
     Workspace workspace;
-    Context ctx{.kernels = generic_kernels(), .workspace = workspace, .num_threads = num_threads};
+    Context ctx{.kernels = generic_kernels(),
+                .workspace = workspace,
+                .num_threads = num_threads > 0 ? num_threads : available_cores()};
     step(ctx);
   };
   if (!threshold) {

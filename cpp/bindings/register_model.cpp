@@ -31,11 +31,13 @@ std::shared_ptr<const Model> load_model(
     const std::filesystem::path& path, std::optional<std::string> variant,
     std::optional<std::string> precision, std::optional<std::string> isa, bool strict,
     std::optional<std::int64_t> image_size, std::optional<std::string> key,
-    std::optional<std::string> fields, std::optional<std::string> lora, bool normalize) {
+    std::optional<std::string> fields, std::optional<std::string> lora, bool normalize,
+    std::optional<std::string> config, const py::dict& rules) {
+  const auto asked = read_options<Rules>(rules, "rules", "names of rules");
   const GilRelease release;
-  return Model::load(utf8_of(path),
-                     {std::move(variant), std::move(precision), std::move(isa), image_size, strict,
-                      std::move(key), std::move(fields), std::move(lora), normalize});
+  return Model::load(utf8_of(path), {std::move(variant), std::move(precision), std::move(isa),
+                                     image_size, strict, std::move(key), std::move(fields),
+                                     std::move(lora), normalize, std::move(config), asked});
 }
 
 // What a file holds and how it is wrapped, whether it is a model or not.
@@ -131,8 +133,8 @@ void register_model(py::module_& m) {
   m.def("load_model", load_model, py::arg("path"), py::arg("variant") = py::none(),
         py::arg("precision") = py::none(), py::arg("isa") = py::none(), py::arg("strict") = true,
         py::arg("image_size") = py::none(), py::arg("key") = py::none(),
-        py::arg("fields") = py::none(), py::arg("lora") = py::none(),
-        py::arg("normalize") = true);
+        py::arg("fields") = py::none(), py::arg("lora") = py::none(), py::arg("normalize") = true,
+        py::arg("config") = py::none(), py::arg("rules") = py::dict());
   m.def("list_tensors", list_tensors, py::arg("path"), py::arg("key") = py::none());
   m.def("inspect_checkpoint", inspect_checkpoint, py::arg("path"), py::arg("key") = py::none());
   m.def(

@@ -18,6 +18,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   const KernelTable& kernels = select_kernels(options.isa ? options.isa->c_str() : nullptr);
   StateDict state_dict = open_checkpoint(path_of(path), {.key = options.key});
   merge_adapters(state_dict, options.lora);
+  if (options.config) state_dict.metadata["config"] = *options.config;
   const Family& family = to_meta_names(state_dict);
   check_whole(state_dict, family);
   if (!options.normalize) state_dict.metadata["preprocessor"] = R"({"do_normalize": false})";
@@ -26,9 +27,11 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   if (options.image_size) {
     std::visit([&](auto& sizes) { sizes.set_image_size(*options.image_size); }, config);
   }
+  std::visit([&](auto& sizes) { sizes.set_rules(options.rules); }, config);
   verify_checksums(state_dict, available_cores());
   const std::shared_ptr<Model> model(new Model(kernels, family, config));
   model->precision_ = precision;
+  model->rules_ = options.rules;
   std::visit(
       [&](auto& network) {
         const std::vector<std::string_view> ignored = network.config.ignored_keys();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "layers/rules.h"
 #include "loading/family.h"
 #include "loading/loader.h"
 #include "loading/network.h"
@@ -31,6 +32,9 @@ struct ModelOptions {
   std::optional<std::string> lora = {};
   // False: pixels are 0 to 1, whatever mean and deviation the file tells.
   bool normalize = true;
+  // The text of a transformers' config.json, instead of what the file or its folder has.
+  std::optional<std::string> config = {};
+  Rules rules = {};
 };
 
 // Loaded weights, packed for one instruction set. Immutable: predictors and threads share it.
@@ -49,6 +53,7 @@ class Model {
   const sam2::Sam2& sam2() const { return std::get<sam2::Sam2>(network_); }
   const sam3::Sam3& sam3() const { return std::get<sam3::Sam3>(network_); }
   const KernelTable& kernels() const { return kernels_; }
+  const Rules& rules() const { return rules_; }
   const LoadReport& report() const { return report_; }
   // How the layers of the config's reduced_layers() hold their weights: "float32", "bfloat16",
   // "int8", or the format that most numbers of a GGUF file's blocks have: "Q4_K".
@@ -69,6 +74,7 @@ class Model {
   Network network_;
   ModelInfo info_;
   WeightFormat precision_ = WeightFormat::kFloat32;
+  Rules rules_;
   LoadReport report_;
   std::int64_t num_parameters_ = 0;
   std::string weights_hash_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/index.h"
 #include "core/parallel.h"
 #include "masks/iou.h"
 
@@ -12,8 +13,6 @@ namespace {
 constexpr std::int64_t kNeverOccluded = -1;
 constexpr std::int64_t kAlwaysOccluded = 100000;  // removed by hot start
 constexpr std::int64_t kOverlapGrain = 1 << 12;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // Which masklet gives way to another one.
 std::vector<char> find_suppressed(const OcclusionQuery& query, std::span<const float> ious,

@@ -15,8 +15,24 @@ namespace {
 struct Unit {
   const float *query, *key, *value;  // rows of 3C numbers
   float* out;                        // rows of C numbers
+  const bool* hidden;                // of the rows, or null
   std::int64_t rows, channels, head_dim;
 };
+
+// Softmax of the scores of row i, whose first i + 1 positions it may attend to.
+void attend_up_to(const KernelTable& kernels, const bool* hidden, std::int64_t i, float scale,
+                  float* row) {
+  constexpr float kLeast = -1e30F;
+  bool any = hidden == nullptr;
+  for (std::int64_t j = 0; hidden != nullptr && j <= i; ++j) {
+    if (hidden[j]) row[j] = kLeast;
+    any = any || !hidden[j];
+  }
+  kernels.softmax_rows(row, 1, i + 1, scale);
+  for (std::int64_t j = 0; hidden != nullptr && j <= i; ++j) {
+    if (hidden[j] || !any) row[j] = 0.0F;
+  }
+}
 
 // scratch: head_dim * rows and rows * rows numbers.
 void attend(const KernelTable& kernels, const Unit& unit, float scale, float* scratch) {
@@ -33,7 +49,7 @@ void attend(const KernelTable& kernels, const Unit& unit, float scale, float* sc
                 .c_row_stride = rows});
   for (std::int64_t i = 0; i < rows; ++i) {
     float* const row = scores + i * rows;
-    kernels.softmax_rows(row, 1, i + 1, scale);
+    attend_up_to(kernels, unit.hidden, i, scale, row);
     std::fill(row + i + 1, row + rows, 0.0F);
   }
   kernels.gemm({.m = rows,
@@ -89,6 +105,7 @@ void causal_attention(Context& ctx, const CausalAttentionArgs& args, View out) {
             .key = query + channels,
             .value = query + 2 * channels,
             .out = out.data + first * channels + head,
+            .hidden = args.hidden == nullptr ? nullptr : args.hidden + first,
             .rows = rows,
             .channels = channels,
             .head_dim = head_dim},

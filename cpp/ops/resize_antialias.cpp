@@ -17,9 +17,11 @@ struct Taps {
   float* weight = nullptr;
 };
 
-Taps make_taps(Workspace& workspace, std::int64_t in_size, std::int64_t out_size) {
+Taps make_taps(Workspace& workspace, const ResizeFilter& filter, std::int64_t in_size,
+               std::int64_t out_size) {
   const double scale = static_cast<double>(in_size) / static_cast<double>(out_size);
-  const double support = std::max(scale, 1.0);
+  const double stretch = std::max(scale, 1.0);
+  const double support = filter.support * stretch;
   Taps taps;
   taps.width = 2 * static_cast<std::int64_t>(std::ceil(support)) + 1;
   taps.first = workspace.array<std::int64_t>(out_size);
@@ -31,13 +33,13 @@ Taps make_taps(Workspace& workspace, std::int64_t in_size, std::int64_t out_size
     const auto end = std::min(static_cast<std::int64_t>(center + support + 0.5), in_size);
     taps.first[i] = begin;
     taps.count[i] = end - begin;
-    const auto triangle = [&](std::int64_t position) {
-      return std::max(0.0, 1.0 - std::abs(static_cast<double>(position) - center + 0.5) / support);
+    const auto exact = [&](std::int64_t position) {
+      return filter.weight((static_cast<double>(position) - center + 0.5) / stretch);
     };
     double total = 0.0;
-    for (std::int64_t j = begin; j < end; ++j) total += triangle(j);
+    for (std::int64_t j = begin; j < end; ++j) total += exact(j);
     for (std::int64_t j = begin; j < end; ++j) {
-      taps.weight[i * taps.width + j - begin] = static_cast<float>(triangle(j) / total);
+      taps.weight[i * taps.width + j - begin] = static_cast<float>(exact(j) / total);
     }
   }
   return taps;
@@ -46,17 +48,21 @@ Taps make_taps(Workspace& workspace, std::int64_t in_size, std::int64_t out_size
 }  // namespace
 
 void resize_bilinear_antialias(Context& ctx, ConstView planes, View out) {
+  resize_antialias(ctx, planes, kTriangleFilter, out);
+}
+
+void resize_antialias(Context& ctx, ConstView planes, const ResizeFilter& filter, View out) {
   const Shape& in = planes.shape;
   const bool maps = in.rank() == 3 && out.shape.rank() == 3 && in[0] == out.shape[0];
   if (!maps || in[1] < 1 || in[2] < 1 || out.shape[1] < 1 || out.shape[2] < 1) {
-    fail("resize_bilinear_antialias", "two sets of non-empty planes",
+    fail("resize_antialias", "two sets of non-empty planes",
          in.str() + " and " + out.shape.str());
   }
   constexpr std::int64_t kRowGrain = 16;  // docs/develop/optimizations.md: work-items
   const std::int64_t height = out.shape[1], width = out.shape[2];
   const Workspace::Scope scratch(ctx.workspace);
-  const Taps rows = make_taps(ctx.workspace, in[1], height);
-  const Taps columns = make_taps(ctx.workspace, in[2], width);
+  const Taps rows = make_taps(ctx.workspace, filter, in[1], height);
+  const Taps columns = make_taps(ctx.workspace, filter, in[2], width);
   const View narrow = ctx.workspace.floats({in[0], in[1], width});
   parallel_for({ctx.num_threads, in[0] * in[1], kRowGrain, width * columns.width},
                [&](std::int64_t begin, std::int64_t end, int) {

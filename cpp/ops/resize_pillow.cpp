@@ -26,25 +26,9 @@ struct FixedTaps {
   std::int32_t half() const { return 1 << (bits - 1); }
 };
 
-// A filter: its weight at a distance, which is 0 from `support` on.
-struct Filter {
-  double support;
-  double (*weight)(double distance);
-};
-constexpr Filter kTriangle{1.0,
-                           [](double distance) { return std::max(1.0 - std::abs(distance), 0.0); }};
-
-double keys_cubic(double distance) {
-  constexpr double kA = -0.5;
-  const double x = std::abs(distance);
-  if (x < 1.0) return ((kA + 2.0) * x - (kA + 3.0)) * x * x + 1.0;
-  return x < 2.0 ? (((x - 5.0) * x + 8.0) * x - 4.0) * kA : 0.0;
-}
-constexpr Filter kCubic{2.0, keys_cubic};
-
 // Weights have Pillow's bits, or as many as leave them 16 with the sign.
 struct Weights {
-  const Filter& filter;
+  const ResizeFilter& filter;
   bool in_16_bits = false;
 };
 
@@ -242,18 +226,24 @@ void resize_as_pillow(Context& ctx, const ImageView& image, const ResizeJob& job
 
 void resize_pillow(Context& ctx, const ImageView& image, std::int64_t height, std::int64_t width,
                    const ImageRowSink& sink) {
-  resize_as_pillow(ctx, image, {height, width, {kTriangle}}, sink);
+  resize_as_pillow(ctx, image, {height, width, {kTriangleFilter}}, sink);
 }
 
 void resize_pillow_bicubic(Context& ctx, const ImageView& image, std::int64_t height,
                            std::int64_t width, const ImageRowSink& sink) {
-  resize_as_pillow(ctx, image, {height, width, {kCubic}}, sink);
+  resize_as_pillow(ctx, image, {height, width, {kCubicFilter}}, sink);
 }
 
 void resize_torchvision(Context& ctx, const ImageView& image, std::int64_t height,
                         std::int64_t width, const ImageRowSink& sink) {
-  check(image, height, width);
-  resize_by_columns_first(ctx, image, {height, width, {kTriangle, /*in_16_bits=*/true}}, sink);
+  resize_torchvision(ctx, image, {height, width, kTriangleFilter}, sink);
+}
+
+void resize_torchvision(Context& ctx, const ImageView& image, const ByteResize& how,
+                        const ImageRowSink& sink) {
+  check(image, how.height, how.width);
+  const ResizeJob job{how.height, how.width, {how.filter, /*in_16_bits=*/true}};
+  resize_by_columns_first(ctx, image, job, sink);
 }
 
 }  // namespace sam_rlx

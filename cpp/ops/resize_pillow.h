@@ -4,6 +4,7 @@
 
 #include "core/context.h"
 #include "core/image.h"
+#include "ops/resize_filter.h"
 
 namespace sam_rlx {
 
@@ -27,5 +28,13 @@ void resize_pillow_bicubic(Context& ctx, const ImageView& image, std::int64_t he
 // the horizontal pass always comes first. Upstream: torchvision.transforms.v2.Resize.
 void resize_torchvision(Context& ctx, const ImageView& image, std::int64_t height,
                         std::int64_t width, const ImageRowSink& sink);
+
+// The same with another filter; torchvision's bicubic filter is the cubic one here.
+struct ByteResize {
+  std::int64_t height = 0, width = 0;
+  const ResizeFilter& filter;
+};
+void resize_torchvision(Context& ctx, const ImageView& image, const ByteResize& how,
+                        const ImageRowSink& sink);
 
 }  // namespace sam_rlx

@@ -316,14 +316,19 @@ void register_text(py::module_& m) {
   m.def(
       "causal_attention",
       [](const FloatArray& qkv, const std::vector<std::int64_t>& begins, std::int64_t num_heads,
-         float scale, const Isa& isa, int num_threads) {
+         float scale, const std::vector<int>& hidden, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
         FloatArray out = make_array({qkv.shape(0), qkv.shape(1) / 3});
-        causal_attention(test.context, {view_of(qkv), begins, num_heads, scale},
-                         mutable_view_of(out));
+        const auto rows = std::make_unique<bool[]>(hidden.size());
+        std::copy(hidden.begin(), hidden.end(), rows.get());
+        causal_attention(
+            test.context,
+            {view_of(qkv), begins, num_heads, scale, hidden.empty() ? nullptr : rows.get()},
+            mutable_view_of(out));
         return out;
       },
-      "qkv"_a, "begins"_a, "num_heads"_a, "scale"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+      "qkv"_a, "begins"_a, "num_heads"_a, "scale"_a, "hidden"_a = std::vector<int>(),
+      "isa"_a = py::none(), "num_threads"_a = 1);
   m.def(
       "embedding",
       [](const FloatArray& table, const std::vector<std::int64_t>& ids, const Isa& isa,

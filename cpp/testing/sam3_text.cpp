@@ -14,9 +14,11 @@ using Ids = Array<std::int64_t>;
 
 // x (R, C): tokens of texts with `lengths` rows -> (R, C)
 Run make_residual_block(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam3::ResidualAttentionBlock(c["d_model"].cast<std::int64_t>(),
-                                                         c["n_head"].cast<std::int64_t>()),
-                            w, k);
+  const auto layer = loaded(
+      sam3::ResidualAttentionBlock({.width = c["d_model"].cast<std::int64_t>(),
+                                    .heads = c["n_head"].cast<std::int64_t>(),
+                                    .layer_norm_eps = get<double>(c, "layer_norm_eps", 1e-5)}),
+      w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     std::vector<std::int64_t> begins{0};
@@ -24,7 +26,7 @@ Run make_residual_block(const py::dict& c, const Weights& w, const KernelTable& 
       begins.push_back(begins.back() + length);
     }
     Tensor out = Tensor::copy_of(view_of(x, "x"));
-    layer->forward_(ctx, out, begins);
+    layer->forward_(ctx, out, {begins});
     return to_numpy(std::move(out));
   };
 }

@@ -91,7 +91,8 @@ def test_names_that_are_imported_already(monkeypatch):
 def test_the_command_lists_what_is_installed(capsys):
     main(["info", "--json"])
     folders = json.loads(capsys.readouterr().out)["drop_ins"]
-    assert list(folders) == ["segment_anything", "segment_anything_hq", "sam2", "sam3"]
+    names = ["segment_anything", "segment_anything_hq", "sam2", "sam3", "ultralytics"]
+    assert list(folders) == names
     for name, folder in folders.items():
         spec = importlib.util.find_spec(name)
         assert folder == (None if spec is None else str(Path(spec.origin).parent))

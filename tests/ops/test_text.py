@@ -7,14 +7,17 @@ import pytest
 from support.ops import check, f64, normal, op, rng, softmax
 
 
-def causal_attention(qkv, begins, heads, scale):
+def causal_attention(qkv, begins, heads, scale, hidden=()):
     (qkv,) = f64(qkv)
+    seen = np.ones(len(qkv), bool) if not len(hidden) else np.asarray(hidden) == 0
     q, k, v = np.moveaxis(qkv.reshape(len(qkv), 3, heads, qkv.shape[1] // (3 * heads)), 1, 0)
     out = np.empty_like(q)
     for first, end in itertools.pairwise(begins):
         for i in range(first, end):
-            scores = np.einsum("hd,jhd->hj", q[i], k[first : i + 1]) * scale
-            out[i] = np.einsum("hj,jhd->hd", softmax(scores), v[first : i + 1])
+            rows = first + np.flatnonzero(seen[first : i + 1])
+            scores = np.einsum("hd,jhd->hj", q[i], k[rows]) * scale
+            weights = softmax(scores) if len(rows) else scores
+            out[i] = np.einsum("hj,jhd->hd", weights, v[rows])
     return out.reshape(len(qkv), qkv.shape[1] // 3)
 
 
@@ -37,6 +40,24 @@ def test_causal_attention(lengths, heads, head_dim):
     scale = head_dim**-0.5
     truth = causal_attention(qkv, begins, heads, scale)
     check("causal_attention", truth, qkv, begins, heads, scale)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_rows_that_no_row_attends_to(first):
+    """Those that are hidden attend to others themselves; a row that sees none gets zeros."""
+    random = rng(first)
+    qkv = normal(random, 21, 3 * 24)
+    hidden = [0] * 5 + [1] * 4 + [1 - first, 0, 1, 0] + [0] * 8
+    hidden[0] = first
+    begins = [0, 9, 13, 21]
+    truth = causal_attention(qkv, begins, 3, 0.3, hidden)
+    check("causal_attention", truth, qkv, begins, 3, 0.3, hidden)
+    found = op("causal_attention", qkv, begins, 3, 0.3, hidden)
+    assert (found[0] == 0).all() == bool(first)
+    changed = qkv.copy()
+    changed[5:9, 24:] = 1e30
+    other = op("causal_attention", changed, begins, 3, 0.3, hidden)
+    np.testing.assert_array_equal(found[9:], other[9:])
 
 
 def test_no_row_sees_what_follows_it():

@@ -31,12 +31,13 @@ WORDS = {
     "arch": "family, variant",
     "prompt_vec|segs|img_sz|dim1|head2": "the name in the code's tables",
 }
-# Names of others: Linux's, OpenMP's, keys of GGUF, PyAV's time stamps, options of SAM 2 and of
-# Ultralytics, a key of YouTube-VIS.
+# Names of others: Linux's, OpenMP's, keys of GGUF, PyAV's time stamps, options of SAM 2, of
+# transformers and of Ultralytics, a key of YouTube-VIS.
 FOREIGN = re.compile(
     r"OMP_PLACES|omp_get_(num_places|place_\w+)"
     r"|(general|sam3)\.arch|SYS_arch_prctl|ARCH_REQ_XCOMP_PERM"
-    r"|\.pts\b|\bbboxes=|\"bboxes\"|binarize_mask_from_pts(_for_mem_enc)?|is_mask_from_pts"
+    r"|output_bboxes_masks?|\.pts\b|\bbboxes=|\"bboxes\""
+    r"|binarize_mask_from_pts(_for_mem_enc)?|is_mask_from_pts"
 )
 LATENTS = ("latent", "latents")
 WRONG = re.compile(rf"(?<![a-z])({'|'.join(WORDS)})(?![a-z])", re.IGNORECASE)
@@ -75,6 +76,8 @@ def test_words_of_the_glossary() -> None:
         text = path.read_text(encoding="utf-8")
         # What EdgeTAM's perceiver learns has no other name.
         fine = LATENTS if "perceiver" in text.lower() else ()
+        # An argument of Ultralytics.
+        fine = (*fine, "bboxes") if "ultralytics" in name else fine
         for number, line in enumerate(text.splitlines(), 1):
             found = [word for word in _wrong_words(line) if word.lower() not in fine]
             wrong += [f"{name}:{number}: {word}" for word in found]

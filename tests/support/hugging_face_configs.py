@@ -56,7 +56,7 @@ def _sam(image_size: int, hq: bool = False) -> Any:
     )
 
 
-def _sam2_vision(image_size: int) -> Any:
+def _sam2_vision(image_size: int, width: int = 64) -> Any:
     from transformers import Sam2HieraDetConfig, Sam2VisionConfig
 
     grid = image_size // 16
@@ -71,19 +71,19 @@ def _sam2_vision(image_size: int) -> Any:
         ),
         backbone_channel_list=[128, 64, 32, 16],
         backbone_feature_sizes=[[n * grid] * 2 for n in (4, 2, 1)],
-        fpn_hidden_size=64,
+        fpn_hidden_size=width,
     )
 
 
-def _sam2(image_size: int, video: bool) -> Any:
+def _sam2(image_size: int, video: bool, width: int) -> Any:
     from transformers import Sam2Config, Sam2VideoConfig
 
     parts: dict[str, Any] = {
-        "vision_config": _sam2_vision(image_size),
-        "prompt_encoder_config": {"hidden_size": 64, "image_size": image_size},
+        "vision_config": _sam2_vision(image_size, width),
+        "prompt_encoder_config": {"hidden_size": width, "image_size": image_size},
         "mask_decoder_config": {
-            "hidden_size": 64,
-            "mlp_dim": 128,
+            "hidden_size": width,
+            "mlp_dim": 2 * width,
             "iou_head_hidden_dim": 32,
             "num_attention_heads": 4,
             "dynamic_multimask_stability_delta": 0.25,
@@ -100,18 +100,18 @@ def _sam2(image_size: int, video: bool) -> Any:
         sigmoid_scale_for_mem_enc=10.0,
         sigmoid_bias_for_mem_enc=-5.0,
         multimask_max_pt_num=2,
-        memory_attention_hidden_size=64,
+        memory_attention_hidden_size=width,
         memory_attention_num_layers=2,
-        memory_attention_feed_forward_hidden_size=128,
+        memory_attention_feed_forward_hidden_size=2 * width,
         memory_attention_rope_feat_sizes=[image_size // 16] * 2,
-        memory_encoder_hidden_size=64,
-        mask_downsampler_embed_dim=64,
-        memory_fuser_embed_dim=64,
-        memory_fuser_intermediate_dim=256,
+        memory_encoder_hidden_size=width,
+        mask_downsampler_embed_dim=width,
+        memory_fuser_embed_dim=width,
+        memory_fuser_intermediate_dim=4 * width,
     )
 
 
-def _edgetam(image_size: int, video: bool) -> Any:
+def _edgetam(image_size: int, video: bool, width: int) -> Any:
     from transformers import (
         EdgeTamConfig,
         EdgeTamVideoConfig,
@@ -134,12 +134,12 @@ def _edgetam(image_size: int, video: bool) -> Any:
             ),
             backbone_channel_list=trunk["embed_dim"][::-1],
             backbone_feature_sizes=[[n * grid] * 2 for n in (4, 2, 1)],
-            fpn_hidden_size=64,
+            fpn_hidden_size=width,
         ),
-        "prompt_encoder_config": {"hidden_size": 64, "image_size": image_size},
+        "prompt_encoder_config": {"hidden_size": width, "image_size": image_size},
         "mask_decoder_config": {
-            "hidden_size": 64,
-            "mlp_dim": 128,
+            "hidden_size": width,
+            "mlp_dim": 2 * width,
             "iou_head_hidden_dim": 32,
             "num_attention_heads": 4,
         },
@@ -153,23 +153,23 @@ def _edgetam(image_size: int, video: bool) -> Any:
         max_object_pointers_in_encoder=8,
         enable_occlusion_spatial_embedding=False,
         enable_temporal_pos_encoding_for_object_pointers=False,
-        memory_attention_hidden_size=64,
-        memory_attention_mlp_hidden_size=128,
+        memory_attention_hidden_size=width,
+        memory_attention_mlp_hidden_size=2 * width,
         memory_attention_rope_feat_sizes=[grid] * 2,
         memory_attention_rope_k_sizes=[2, 2],
         perceiver_resampler_num_latents=6,
         perceiver_resampler_num_latents_2d=4,
-        memory_encoder_hidden_size=64,
-        mask_downsampler_embed_dim=64,
-        memory_fuser_embed_dim=64,
-        memory_fuser_intermediate_dim=256,
+        memory_encoder_hidden_size=width,
+        mask_downsampler_embed_dim=width,
+        memory_fuser_embed_dim=width,
+        memory_fuser_intermediate_dim=4 * width,
     )
 
 
-def _sam3(name: str, image_size: int) -> Any:
+def _sam3(name: str, image_size: int, width: int) -> Any:
     from transformers import Sam3TrackerConfig, Sam3VideoConfig
 
-    sizes = dataclasses.replace(_SAM3, img_size=image_size)
+    sizes = dataclasses.replace(_SAM3, img_size=image_size, d_model=width)
     if name == "Sam3Model":
         return hugging_face_sam3.detector_config(sizes, projection_dim=32)
     if name == "Sam3VisionModel":
@@ -207,8 +207,12 @@ def use_metas_epsilon(sizes: Any) -> None:
                 getattr(whole, f"{part}_config").layer_norm_eps = 1e-5
 
 
-def config(name: str, image_size: int) -> Any:
-    """Return the config of a tiny model; many settings differ from those of a release."""
+def config(name: str, image_size: int, width: int = 64) -> Any:
+    """Return the config of a tiny model; many settings differ from those of a release.
+
+    `width` is that of the maps, but for SAM's. transformers follows objects only where it is a
+    multiple of the width of memories, 64, and not the same.
+    """
     if name in ("SamModel", "SamHQModel"):
         return _sam(image_size, hq=name == "SamHQModel")
     if name == "SamVisionModel":
@@ -216,7 +220,7 @@ def config(name: str, image_size: int) -> Any:
     if name == "Sam2VisionModel":
         return _sam2_vision(image_size)
     if family(name) == "Sam2":
-        return _sam2(image_size, video=name == "Sam2VideoModel")
+        return _sam2(image_size, name == "Sam2VideoModel", width)
     if family(name) == "EdgeTam":
-        return _edgetam(image_size, video=name == "EdgeTamVideoModel")
-    return _sam3(name, image_size)
+        return _edgetam(image_size, name == "EdgeTamVideoModel", width)
+    return _sam3(name, image_size, width)

@@ -70,13 +70,13 @@ def mended(model: Any) -> Any:
     return model.eval()
 
 
-def make(name: str, image_size: int | None = None, *, seed: int = 0) -> Any:
+def make(name: str, image_size: int | None = None, *, seed: int = 0, width: int = 64) -> Any:
     """Return a tiny model of a class of transformers with random weights."""
     import transformers
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    sizes = config(name, image_size or side(name))
+    sizes = config(name, image_size or side(name), width)
     return fill(getattr(transformers, name)(sizes), seed)
 
 

@@ -92,6 +92,15 @@ std::int64_t ImageEncoderConfig::early_dim() const {
   return whole ? t.embed_dims[std::min<std::size_t>(2, t.embed_dims.size() - 1)] : 0;
 }
 
+void SamConfig::set_rules(const Rules& rules) {
+  image_encoder.layer_norm_eps = rules.trunk_epsilon.value_or(image_encoder.layer_norm_eps);
+  prompt_encoder.layer_norm_eps = rules.prompt_epsilon.value_or(prompt_encoder.layer_norm_eps);
+  prompt_encoder.padding_label = rules.padding_label;
+  mask_decoder.swapped_map = rules.swapped_map && mask_decoder.hq.has_value();
+  TwoWayTransformerConfig& transformer = mask_decoder.transformer;
+  transformer.layer_norm_eps = rules.decoder_epsilon.value_or(transformer.layer_norm_eps);
+}
+
 void SamConfig::set_image_size(std::int64_t size) {
   const std::int64_t patch = image_encoder.patch_size;
   if (size < patch || size % patch != 0 || size > 4096) {

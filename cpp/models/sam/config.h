@@ -11,6 +11,7 @@
 #include "layers/fields.h"
 #include "layers/layer.h"
 #include "layers/release.h"
+#include "layers/rules.h"
 
 namespace sam_rlx::sam {
 
@@ -62,6 +63,7 @@ struct ImageEncoderConfig {
   // Instead of widths, heads, windows and tables of one size. patch_size is then what its strides
   // multiply to.
   std::optional<TinyViTConfig> tiny_vit = {};
+  double layer_norm_eps = 1e-6;  // of the blocks
 
   template <class V>
   void fields(V& v) {
@@ -78,7 +80,7 @@ struct ImageEncoderConfig {
     v("mlp_dim", mlp_dim, 1, kMaxConfigSize, kHasDefault);  // files have upstream's mlp_ratio
     v("window_size", window_size, 1, kMaxConfigSize);
     v("global_attn_indexes", global_attn_indexes, 0, kMaxConfigSize);
-    v.told("layer_norm_eps", 1e-6);
+    v.told("layer_norm_eps", layer_norm_eps);
   }
 
   std::int64_t grid() const { return img_size / patch_size; }
@@ -97,6 +99,8 @@ struct PromptEncoderConfig {
   std::int64_t input_image_size = 1024;
   std::int64_t mask_in_chans = 16;
   bool corner_labels = false;  // SAM 2: points with the labels 2 and 3 are the corners of a box
+  bool padding_label = false;  // points with the label -10 are tokens of zeros
+  double layer_norm_eps = 1e-6;
 
   template <class V>
   void fields(V& v) {
@@ -117,7 +121,8 @@ struct TwoWayTransformerConfig {
   std::int64_t num_heads = 8;
   std::int64_t mlp_dim = 2048;
   std::int64_t attention_downsample_rate = 2;
-  bool numbered_mlp = false;  // SAM 2's names of the MLP: layers.0, layers.1
+  bool numbered_mlp = false;     // SAM 2's names of the MLP: layers.0, layers.1
+  double layer_norm_eps = 1e-5;  // of the blocks
 
   template <class V>
   void fields(V& v) {
@@ -149,6 +154,8 @@ struct MaskDecoderConfig {
   std::int64_t iou_head_depth = 3;
   std::int64_t iou_head_hidden_dim = 256;
   std::optional<HqConfig> hq = {};  // SAM-HQ
+  // Masks are made of the map before the transformer, with rows and columns swapped.
+  bool swapped_map = false;
 
   template <class V>
   void fields(V& v) {
@@ -182,6 +189,7 @@ struct SamConfig {
 
   // Another input side: tables are resized when the model is loaded.
   void set_image_size(std::int64_t size);
+  void set_rules(const Rules& rules);
 
   // Patterns of names that checkpoints have and the network has not.
   std::vector<std::string_view> ignored_keys() const;

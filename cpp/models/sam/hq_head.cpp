@@ -71,7 +71,7 @@ void HqHead::image_features(Context& ctx, ConstView embedding, ConstView early,
   const Shape& map = hq_features.shape;
   const View out = hq_features.reshape({1, map[0], map[1], map[2]});
   embedding_encoder.forward(ctx, embedding, false, out);
-  compress_vit_feat.forward(ctx, early, true, out);
+  if (early) compress_vit_feat.forward(ctx, early, true, out);
 }
 
 void HqHead::predict_mask(Context& ctx, const Inputs& in, View mask) const {

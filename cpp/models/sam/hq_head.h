@@ -56,7 +56,7 @@ struct HqHead {
   void visit(ParamVisitor& v);
 
   // The same for all prompts of an image: image embedding (1, g, g, C) and the trunk's early map
-  // (1, g, g, vit_dim) -> hq_features (4g, 4g, C / 8).
+  // (1, g, g, vit_dim), or none -> hq_features (4g, 4g, C / 8).
   void image_features(Context& ctx, ConstView embedding, ConstView early, View hq_features) const;
   // The mask of the HQ token (C,) after the transformer, added to `mask` (4g, 4g) where `adds`.
   // upscaled (4g, 4g, C / 8): what SAM's masks are made of.

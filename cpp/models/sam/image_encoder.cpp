@@ -77,8 +77,8 @@ void ImageEncoderAttention::forward_add(Context& ctx, ConstView x, ConstView res
 // ---------------------------------------------------------------- Block
 
 Block::Block(const ImageEncoderConfig& config, bool global)
-    : norm1(config.embed_dim, 1e-6F),
-      norm2(config.embed_dim, 1e-6F),
+    : norm1(config.embed_dim, static_cast<float>(config.layer_norm_eps)),
+      norm2(config.embed_dim, static_cast<float>(config.layer_norm_eps)),
       attn(config, global),
       mlp(config.embed_dim, config.mlp_dim, Activation::kGelu) {}
 
@@ -140,7 +140,7 @@ void ImageEncoderViT::pack(const KernelTable& kernels) {
   pos_embed = resize_pos_embed(kernels, pos_embed, config.grid());
 }
 
-View ImageEncoderViT::forward(Context& ctx, ConstView image, View early) const {
+View ImageEncoderViT::forward(Context& ctx, ConstView image, std::span<const View> early) const {
   const std::int64_t g = config.grid();
   const View out = ctx.workspace.floats({1, g, g, config.out_chans});
   const Workspace::Scope scratch(ctx.workspace);
@@ -149,9 +149,9 @@ View ImageEncoderViT::forward(Context& ctx, ConstView image, View early) const {
   for (const Block& block : blocks) {
     ctx.check_interrupt();
     block.forward_(ctx, x);
-    if (early.data != nullptr && block.attn.window_size == 0) {
-      copy_(ctx, early, x);
-      early = {};
+    if (!early.empty() && block.attn.window_size == 0) {
+      copy_(ctx, early.front(), x);
+      early = early.subspan(1);
     }
   }
   neck.forward(ctx, x, out);

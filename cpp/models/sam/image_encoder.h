@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -85,9 +86,9 @@ struct ImageEncoderViT {
   explicit ImageEncoderViT(const ImageEncoderConfig& sizes);
   void visit(ParamVisitor& v);
   void pack(const KernelTable& kernels);
-  // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, out_chans). `early` or none
-  // gets the map (1, g, g, early_dim) behind the first block with global attention.
-  View forward(Context& ctx, ConstView image, View early = {}) const;
+  // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, out_chans). `early` get the
+  // maps (1, g, g, early_dim) behind the first blocks with global attention.
+  View forward(Context& ctx, ConstView image, std::span<const View> early = {}) const;
 };
 
 }  // namespace sam_rlx::sam

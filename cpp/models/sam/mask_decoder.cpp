@@ -6,6 +6,18 @@
 #include "ops/mask_upscaling.h"
 
 namespace sam_rlx::sam {
+namespace {
+
+// map (H, W, C) -> out (W, H, C)
+void swap_sides(ConstView map, View out) {
+  const std::int64_t height = map.shape[0], width = map.shape[1], channels = map.shape[2];
+  for (std::int64_t i = 0; i < height * width; ++i) {
+    const std::int64_t to = i % width * height + i / width;
+    std::copy_n(map.data + i * channels, channels, out.data + to * channels);
+  }
+}
+
+}  // namespace
 
 void OutputUpscaling::visit(ParamVisitor& v) {
   const std::int64_t c = in_channels;
@@ -79,6 +91,7 @@ MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const Inputs& in, Masks w
                        {in.map.reshape(positions), in.image_pe.reshape(positions), tokens,
                         in.projected, wanted.first},
                        out.tokens, out.map.reshape(positions));
+  if (config.swapped_map) swap_sides(in.map, out.map);
 
   const View iou = iou_prediction_head.forward(ctx, ConstView(out.tokens.data, {1, channels}));
   copy_(ctx, out.iou_predictions, iou);

@@ -4,6 +4,11 @@
 #include <cmath>
 
 namespace sam_rlx::sam {
+namespace {
+
+constexpr std::int32_t kPaddingLabel = -10;
+
+}  // namespace
 
 // ---------------------------------------------------------------- PositionEmbeddingRandom
 
@@ -69,9 +74,10 @@ PromptEncoder::PromptEncoder(const PromptEncoderConfig& sizes) : config(sizes) {
   no_mask_embed.embed_dim = config.embed_dim;
   const std::int64_t chans = config.mask_in_chans;
   mask_downscaling.conv1 = Conv2d(1, chans / 4, conv_patches(2));
-  mask_downscaling.norm1 = LayerNorm(chans / 4, 1e-6F);
+  const auto eps = static_cast<float>(config.layer_norm_eps);
+  mask_downscaling.norm1 = LayerNorm(chans / 4, eps);
   mask_downscaling.conv2 = Conv2d(chans / 4, chans, conv_patches(2));
-  mask_downscaling.norm2 = LayerNorm(chans, 1e-6F);
+  mask_downscaling.norm2 = LayerNorm(chans, eps);
   mask_downscaling.conv3 = Conv2d(chans, config.embed_dim, kConv1x1);
 }
 
@@ -108,6 +114,10 @@ void PromptEncoder::embed_tokens(const Prompt& prompt, View out) const {
     const std::int32_t label = prompt.labels[i];
     if (label == -1) {
       std::copy(not_a_point, not_a_point + channels, row);
+      continue;
+    }
+    if (label == kPaddingLabel && config.padding_label) {
+      std::fill_n(row, channels, 0.0F);
       continue;
     }
     const bool known = label >= 0 && label <= (config.corner_labels ? 3 : 1);

@@ -13,7 +13,8 @@ namespace sam_rlx::sam {
 // by half a pixel, in the precision that the caller of upstream would have used.
 struct Prompt {
   const double* points = nullptr;  // (num_points, 2), x and y
-  // (num_points,): 1 foreground, 0 background, -1 none; SAM 2: 2 and 3 corners of a box
+  // (num_points,): 1 foreground, 0 background, -1 none; SAM 2: 2 and 3 corners of a box; others:
+  // the position alone
   const std::int32_t* labels = nullptr;
   std::int64_t num_points = 0;
   bool has_points = false;      // a list that may be empty: then it is a padding point alone

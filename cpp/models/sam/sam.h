@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <variant>
 
 #include "models/sam/config.h"
@@ -42,25 +43,26 @@ struct Sam {
     View embedding, hq_features = {};
   };
   ImageMaps forward_image(Context& ctx, ConstView image) const {
-    if (!mask_decoder.hq) return {forward_trunk(ctx, image, {})};
+    if (!mask_decoder.hq) return {forward_trunk(ctx, image)};
     const ImageEncoderConfig& sizes = config.image_encoder;
     const std::int64_t g = sizes.grid();
     const View hq_features = ctx.workspace.floats({4 * g, 4 * g, sizes.out_chans / 8});
     const View early = ctx.workspace.floats({1, g, g, sizes.early_dim()});
-    const View embedding = forward_trunk(ctx, image, early);
+    const View embedding = forward_trunk(ctx, image, {&early, 1});
     mask_decoder.hq->image_features(ctx, embedding, early, hq_features);
     return {embedding, hq_features};
+  }
+
+  // The same without what is made of the maps: image embedding (1, g, g, C); `early` get the first
+  // maps (1, g, g, early_dim) from inside the trunk.
+  View forward_trunk(Context& ctx, ConstView image, std::span<const View> early = {}) const {
+    return std::visit([&](const auto& trunk) { return trunk.forward(ctx, image, early); },
+                      image_encoder);
   }
 
   // Image embedding (g, g, C) -> what prompts without a mask share.
   void prepare(Context& ctx, ConstView image_embedding, SharedFeatures& out) const {
     share_features(ctx, prompt_encoder, mask_decoder.transformer, image_embedding, out);
-  }
-
- private:
-  View forward_trunk(Context& ctx, ConstView image, View early) const {
-    return std::visit([&](const auto& trunk) { return trunk.forward(ctx, image, early); },
-                      image_encoder);
   }
 };
 

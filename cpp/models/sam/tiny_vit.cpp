@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "layers/mlp.h"
 #include "ops/attention.h"
 #include "ops/bottleneck.h"
@@ -11,8 +12,6 @@
 
 namespace sam_rlx::sam {
 namespace {
-
-std::size_t at(std::int64_t layer) { return static_cast<std::size_t>(layer); }
 
 ConvWindow patch_window(std::int64_t kernel) {
   return {.kernel = kernel, .stride = kernel == 3 ? 2 : 1, .padding = kernel / 2};
@@ -232,14 +231,14 @@ void TinyViT::visit(ParamVisitor& v) {
   v("neck", neck);
 }
 
-View TinyViT::forward(Context& ctx, ConstView image, View early) const {
+View TinyViT::forward(Context& ctx, ConstView image, std::span<const View> early) const {
   const std::int64_t g = config.grid();
   const View out = ctx.workspace.floats({1, g, g, config.out_chans});
   const Workspace::Scope scratch(ctx.workspace);
   View x = conv_layer.forward(ctx, patch_embed.forward(ctx, image));
   for (const TinyViTLayer<TinyViTBlock>& layer : layers) {
     x = layer.forward(ctx, x);
-    if (early.data != nullptr && &layer == &layers.front()) copy_(ctx, early, x);
+    if (!early.empty() && &layer == &layers.front()) copy_(ctx, early.front(), x);
   }
   neck.forward(ctx, x, out);
   return out;

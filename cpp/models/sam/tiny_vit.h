@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,7 +138,7 @@ struct TinyViT {
   void visit(ParamVisitor& v);
   // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, out_chans). `early` or none
   // gets the map (1, g, g, early_dim) behind layers.1.
-  View forward(Context& ctx, ConstView image, View early = {}) const;
+  View forward(Context& ctx, ConstView image, std::span<const View> early = {}) const;
 };
 
 }  // namespace sam_rlx::sam

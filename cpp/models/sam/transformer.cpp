@@ -120,10 +120,10 @@ TwoWayAttentionBlock::TwoWayAttentionBlock(const TwoWayTransformerConfig& config
                                 config.attention_downsample_rate),
       cross_attn_image_to_token(config.embedding_dim, config.num_heads,
                                 config.attention_downsample_rate),
-      norm1(config.embedding_dim, 1e-5F),
-      norm2(config.embedding_dim, 1e-5F),
-      norm3(config.embedding_dim, 1e-5F),
-      norm4(config.embedding_dim, 1e-5F),
+      norm1(config.embedding_dim, static_cast<float>(config.layer_norm_eps)),
+      norm2(config.embedding_dim, static_cast<float>(config.layer_norm_eps)),
+      norm3(config.embedding_dim, static_cast<float>(config.layer_norm_eps)),
+      norm4(config.embedding_dim, static_cast<float>(config.layer_norm_eps)),
       mlp(config.embedding_dim, config.mlp_dim, Activation::kRelu) {
   mlp.numbered = config.numbered_mlp;
 }

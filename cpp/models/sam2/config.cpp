@@ -60,6 +60,7 @@ std::int64_t HieraConfig::image_size_step() const {
 std::vector<MultiScaleBlockConfig> HieraConfig::blocks() const {
   std::vector<MultiScaleBlockConfig> result;
   MultiScaleBlockConfig block{.dim = embed_dim, .dim_out = embed_dim, .num_heads = num_heads};
+  block.layer_norm_eps = layer_norm_eps;
   for (std::int64_t stage = 0; stage < num_stages(); ++stage) {
     const auto s = static_cast<std::size_t>(stage);
     for (std::int64_t i = 0; i < stages[s]; ++i) {
@@ -132,6 +133,17 @@ std::int64_t SpatialPerceiverConfig::windows() const {
 }
 
 // ---------------------------------------------------------------- the whole
+
+void HeadsConfig::set_rules(const Rules& rules) {
+  padding_label = rules.padding_label;
+  prompt_layer_norm_eps = rules.prompt_epsilon.value_or(prompt_layer_norm_eps);
+}
+
+void Sam2Config::set_rules(const Rules& rules) {
+  HieraConfig& trunk = image_encoder.trunk;
+  trunk.layer_norm_eps = rules.trunk_epsilon.value_or(trunk.layer_norm_eps);
+  heads.set_rules(rules);
+}
 
 void Sam2Config::set_image_size(std::int64_t size) {
   std::int64_t step = image_encoder.image_size_step();

@@ -11,6 +11,7 @@
 #include "layers/fields.h"
 #include "layers/layer.h"
 #include "layers/release.h"
+#include "layers/rules.h"
 #include "models/sam/config.h"
 
 namespace sam_rlx::sam2 {
@@ -25,6 +26,7 @@ struct MultiScaleBlockConfig {
   std::int64_t mlp_dim = 0;
   std::int64_t window_size = 0;  // 0: global
   bool q_pool = false;           // queries and shortcut are pooled 2x2
+  double layer_norm_eps = 1e-6;
 };
 
 // Upstream: sam2/modeling/backbones/hieradet.py, Hiera. Width and number of heads double from
@@ -40,6 +42,7 @@ struct HieraConfig {
   std::vector<std::int64_t> window_spec{8, 4, 14, 7};
   std::vector<std::int64_t> global_att_blocks{5, 7, 9};
   std::array<std::int64_t, 2> window_pos_embed_bkg_spatial_size{7, 7};
+  double layer_norm_eps = 1e-6;
 
   template <class V>
   void fields(V& v) {
@@ -321,6 +324,9 @@ struct HeadsConfig {
   MemoryEncoderConfig memory_encoder;
   MemoryAttentionConfig memory_attention;
   std::optional<SpatialPerceiverConfig> spatial_perceiver = {};  // EdgeTAM: makes memories shorter
+  // Of the prompts, see sam::PromptEncoderConfig.
+  bool padding_label = false;
+  double prompt_layer_norm_eps = 1e-6;
 
   template <class V>
   void fields(V& v) {
@@ -332,6 +338,8 @@ struct HeadsConfig {
     v("memory_attention", memory_attention);
     v("spatial_perceiver", spatial_perceiver);
   }
+
+  void set_rules(const Rules& rules);
 
   std::int64_t hidden_dim() const { return mask_decoder.transformer.embedding_dim; }
   std::int64_t mem_dim() const { return memory_encoder.out_dim; }
@@ -358,6 +366,7 @@ struct Sam2Config {
 
   // Another input side: position tables are made for it when the model is loaded.
   void set_image_size(std::int64_t size);
+  void set_rules(const Rules& rules);
 
   // Patterns of names that checkpoints have and the network has not.
   std::vector<std::string_view> ignored_keys() const;

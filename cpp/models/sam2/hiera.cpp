@@ -78,9 +78,9 @@ void MultiScaleAttention::forward_add(Context& ctx, ConstView x, ConstView resid
 
 MultiScaleBlock::MultiScaleBlock(const MultiScaleBlockConfig& sizes)
     : config(sizes),
-      norm1(sizes.dim, 1e-6F),
+      norm1(sizes.dim, static_cast<float>(sizes.layer_norm_eps)),
       attn(sizes),
-      norm2(sizes.dim_out, 1e-6F),
+      norm2(sizes.dim_out, static_cast<float>(sizes.layer_norm_eps)),
       mlp(sizes.dim_out, sizes.mlp_dim, Activation::kGelu),
       proj(sizes.dim, sizes.dim_out) {
   mlp.numbered = true;

@@ -1,6 +1,7 @@
 #include "models/sam2/image_encoder.h"
 
 #include "layers/position_encoding.h"
+#include "ops/elementwise.h"
 
 namespace sam_rlx::sam2 {
 namespace {
@@ -25,7 +26,7 @@ void ImageEncoder::fold() {
   vision_pos_enc = encoding.dense(grid(), grid());
 }
 
-std::vector<View> ImageEncoder::forward(Context& ctx, ConstView image) const {
+std::vector<View> ImageEncoder::forward(Context& ctx, ConstView image, View last_stage) const {
   const auto map_of = [&](std::int64_t level) {
     const std::int64_t side = config.stage_grid(level);
     return ctx.workspace.floats({1, side, side, neck.out_channels(level)});
@@ -41,6 +42,7 @@ std::vector<View> ImageEncoder::forward(Context& ctx, ConstView image) const {
   }
   const std::vector<View> stages =
       std::visit([&](const auto& network) { return network.forward(ctx, image); }, trunk);
+  if (last_stage.data != nullptr) copy_(ctx, last_stage, stages.back());
   neck.forward(ctx, stages, maps);
   return features;
 }

@@ -32,8 +32,9 @@ struct ImageEncoder {
   std::int64_t grid() const { return config.stage_grid(config.num_levels() - 1); }
 
   // Normalized image (1, S, S, 3) -> upstream's backbone_fpn, finest first: maps
-  // (1, g, g, neck.out_channels(level)) in the scope of the caller.
-  std::vector<View> forward(Context& ctx, ConstView image) const;
+  // (1, g, g, neck.out_channels(level)) in the scope of the caller. `last_stage` or none gets the
+  // trunk's coarsest map.
+  std::vector<View> forward(Context& ctx, ConstView image, View last_stage = {}) const;
 };
 
 }  // namespace sam_rlx::sam2

@@ -121,18 +121,21 @@ MemoryChoice select_memory(const MemoryBankConfig& config, const MemoryQuery& qu
   const std::int64_t max_pointers = std::min(query.num_frames, config.max_obj_ptrs_in_encoder);
   choice.distance_scale = std::max<std::int64_t>(max_pointers - 1, 1);
   const std::int64_t sign = query.track_in_reverse ? -1 : 1;
-  for (const std::int64_t t : cond.selected) {
+  const bool in_the_past = config.only_obj_ptrs_in_the_past_for_eval || query.all_prompts_point;
+  const std::span<const std::int64_t> pointing =
+      query.all_prompts_point ? query.cond_frames : std::span<const std::int64_t>(cond.selected);
+  for (const std::int64_t t : pointing) {
     const std::int64_t distance = (query.frame_idx - t) * sign;
-    if (config.only_obj_ptrs_in_the_past_for_eval && distance < 0) continue;
+    if (in_the_past && distance < 0) continue;
     choice.pointers.push_back(
         {t, true, config.use_signed_tpos_enc_to_obj_ptrs ? distance : std::abs(distance)});
   }
   for (std::int64_t distance = 1; distance < max_pointers; ++distance) {
     const auto t = pointer_frame(query, distance);
     if (!t) break;
-    if (const auto found = find_output(query, cond, *t)) {
-      choice.pointers.push_back({*t, *found, distance});
-    }
+    const auto found = find_output(query, cond, *t);
+    if (!found || (*found && query.all_prompts_point)) continue;
+    choice.pointers.push_back({*t, *found, distance});
   }
   return choice;
 }

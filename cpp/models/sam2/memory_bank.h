@@ -23,6 +23,9 @@ struct MemoryQuery {
   // With memory selection: the frames to look at, instead of those just before. The last is the
   // newest.
   std::optional<std::span<const std::int64_t>> chosen_frames = std::nullopt;
+  // Every frame with prompts that is not in the future gives a pointer, selected or not; so do
+  // tracked frames, and no others.
+  bool all_prompts_point = false;
 };
 
 // What the frame attends to, in upstream's order. Upstream: sam2/modeling/sam2_base.py,

@@ -13,8 +13,6 @@
 namespace sam_rlx::sam2 {
 namespace {
 
-// A mask given by the user as logits. Upstream: _use_mask_as_output.
-constexpr float kMaskScale = 20.0F, kMaskBias = -10.0F;
 constexpr std::int64_t kMaskGrain = 1 << 14;
 
 ConstView plane(ConstView map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
@@ -36,7 +34,9 @@ Sam2Heads::Sam2Heads(const HeadsConfig& sizes)
                           .image_embedding_size = sizes.base.grid(),
                           .input_image_size = sizes.base.image_size,
                           .mask_in_chans = sizes.base.mask_in_chans,
-                          .corner_labels = true}),
+                          .corner_labels = true,
+                          .padding_label = sizes.padding_label,
+                          .layer_norm_eps = sizes.prompt_layer_norm_eps}),
       sam_mask_decoder(sizes.mask_decoder),
       obj_ptr_proj(sizes.hidden_dim(), sizes.hidden_dim(), sizes.hidden_dim(),
                    sizes.base.use_mlp_for_obj_ptr_proj ? 3 : 1),
@@ -148,10 +148,10 @@ SamOutputs Sam2Heads::forward_sam_heads(Context& ctx, const HeadInputs& in) cons
   return out;
 }
 
-SamOutputs Sam2Heads::use_mask_as_output(Context& ctx, ConstView backbone_features,
-                                         const HighResFeatures& high_res, ConstView mask) const {
-  const std::int64_t low_h = mask.shape[0] / 4, low_w = mask.shape[1] / 4;
-  SamOutputs out{.low_res_mask = ctx.workspace.floats({low_h, low_w}),
+SamOutputs Sam2Heads::use_mask_as_output(Context& ctx, const MaskInputs& in) const {
+  const ConstView mask = in.mask;
+  const std::int64_t low = 4 * in.backbone_features.shape[0];
+  SamOutputs out{.low_res_mask = ctx.workspace.floats({low, low}),
                  .obj_ptr = ctx.workspace.floats({config.hidden_dim()}),
                  .iou_prediction = 1.0F};
   const Workspace::Scope scratch(ctx.workspace);
@@ -167,9 +167,10 @@ SamOutputs Sam2Heads::use_mask_as_output(Context& ctx, ConstView backbone_featur
   const View prompt =
       mask_downsample.forward(ctx, mask.reshape({1, mask.shape[0], mask.shape[1], 1}));
   const SamOutputs inner =
-      forward_sam_heads(ctx, {.backbone_features = backbone_features,
-                              .high_res = high_res,
-                              .prompt = {.mask = prompt.reshape({low_h, low_w})}});
+      forward_sam_heads(ctx, {.backbone_features = in.backbone_features,
+                              .high_res = in.high_res,
+                              .prompt = {.mask = prompt.reshape({prompt.shape[1], prompt.shape[2]})},
+                              .multimask_output = in.multimask_output});
   copy_(ctx, out.obj_ptr, inner.obj_ptr);
   gate_obj_ptr_(out.obj_ptr, is_obj_appearing);
   out.object_score_logits = is_obj_appearing ? kMaskScale + kMaskBias : kMaskBias;
@@ -178,17 +179,26 @@ SamOutputs Sam2Heads::use_mask_as_output(Context& ctx, ConstView backbone_featur
 
 // ---------------------------------------------------------------- memory
 
-// Mask logits as the memory encoder takes them: (image_size, image_size).
+// Mask logits as the memory encoder takes them.
 View Sam2Heads::scaled_mask(Context& ctx, const NewMemory& in) const {
   const Sam2BaseConfig& base = config.base;
   const std::int64_t fitting = memory_encoder.config.total_stride * base.grid();
   const bool fits = in.mask.shape == Shape{fitting, fitting};
-  const std::int64_t size = fits ? fitting : base.image_size;
+  const std::int64_t size = fits || in.resizes_logits ? fitting : base.image_size;
   const View out = ctx.workspace.floats({size, size});
-  if (in.mask.shape == out.shape) {
-    copy_(ctx, out, in.mask);
-  } else {
-    resize_bilinear(ctx, plane(in.mask), plane(out));
+  const Workspace::Scope scratch(ctx.workspace);
+  ConstView mask = in.mask;
+  if (!fits && mask.shape[0] != base.image_size) {
+    const View large = size == base.image_size
+                           ? out
+                           : ctx.workspace.floats({base.image_size, base.image_size});
+    resize_bilinear(ctx, plane(mask), plane(large));
+    mask = large;
+  }
+  if (mask.shape != out.shape) {
+    resize_bilinear_antialias(ctx, plane(mask), plane(out));
+  } else if (mask.data != out.data) {
+    copy_(ctx, out, mask);
   }
   const bool binarize = base.binarize_mask_from_pts_for_mem_enc && in.is_mask_from_pts;
   const float scale = base.sigmoid_scale_for_mem_enc, bias = base.sigmoid_bias_for_mem_enc;

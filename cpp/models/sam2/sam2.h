@@ -20,6 +20,8 @@ namespace sam_rlx::sam2 {
 
 // Logits of a mask where the object is not there. Upstream: NO_OBJ_SCORE.
 constexpr float kNoObjScore = -1024.0F;
+// A mask given by the user as logits. Upstream: _use_mask_as_output.
+constexpr float kMaskScale = 20.0F, kMaskBias = -10.0F;
 // Logits of a mask that becomes a prompt are at most so far from 0; so are those that upstream's
 // image predictors give back.
 constexpr float kMaxPromptLogit = 32.0F;
@@ -92,9 +94,16 @@ struct Sam2Heads {
   };
   SamOutputs forward_sam_heads(Context& ctx, const HeadInputs& in) const;
 
-  // A mask (image_size, image_size) of zeros and ones is the output. backbone_features: plain.
-  SamOutputs use_mask_as_output(Context& ctx, ConstView backbone_features,
-                                const HighResFeatures& high_res, ConstView mask) const;
+  // A mask (S, S) of zeros and ones is the output; S is image_size, or the side that the memory
+  // encoder wants. backbone_features: plain. The pointer is that of the single mask, or of the best
+  // of several.
+  struct MaskInputs {
+    ConstView backbone_features;
+    const HighResFeatures& high_res;
+    ConstView mask;
+    bool multimask_output = false;
+  };
+  SamOutputs use_mask_as_output(Context& ctx, const MaskInputs& in) const;
 
   // Of what a frame leaves behind for later ones: a map (g, g, mem_dim), or (tokens, mem_dim) with
   // a spatial perceiver.
@@ -104,10 +113,12 @@ struct Sam2Heads {
 
   // What a frame leaves behind for later ones -> memory_shape(). pix_feat: plain features; mask:
   // logits, square, resized to image_size unless they have the side that the memory encoder wants.
+  // That encoder resizes what became of the logits, or they are resized twice before.
   struct NewMemory {
     ConstView pix_feat, mask;
     float object_score_logits = 0.0F;
     bool is_mask_from_pts = false;
+    bool resizes_logits = false;
   };
   View encode_new_memory(Context& ctx, const NewMemory& in) const;
 

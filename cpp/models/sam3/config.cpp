@@ -24,6 +24,15 @@ std::span<const Release> releases() {
   return kReleases;
 }
 
+void Sam3Config::set_rules(const Rules& rules) {
+  vision.trunk.layer_norm_eps = rules.trunk_epsilon.value_or(vision.trunk.layer_norm_eps);
+  text.layer_norm_eps = rules.text_epsilon.value_or(text.layer_norm_eps);
+  vision.neck.keep_all_levels = rules.all_levels;
+  detector.class_token = rules.class_token;
+  detector.presence_limit = rules.presence_limit;
+  if (tracker) tracker->set_rules(rules);
+}
+
 void Sam3Config::set_image_size(std::int64_t size) {
   const std::int64_t step = vision.trunk.patch_size;
   if (size < step || size % step != 0 || size > kMaxImageSize) {

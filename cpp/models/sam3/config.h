@@ -11,6 +11,7 @@
 #include "layers/fields.h"
 #include "layers/layer.h"
 #include "layers/release.h"
+#include "layers/rules.h"
 #include "models/sam2/config.h"
 #include "models/sam3/detector_config.h"
 #include "models/sam3/text_config.h"
@@ -36,6 +37,7 @@ struct ViTConfig {
   // The result is that of the last block, as in transformers, else that of the last global one, of
   // which there is one at least: Meta's code drops what later ones make of it.
   bool output_last_block = false;
+  double layer_norm_eps = 1e-5;
 
   template <class V>
   void fields(V& v) {
@@ -52,7 +54,7 @@ struct ViTConfig {
     v("global_att_blocks", global_att_blocks, 0, kMaxConfigSize);
     v("output_last_block", output_last_block, kNotInFolder);
     v.told("mlp_dim", [&] { return mlp_dim(); });
-    v.told("layer_norm_eps", 1e-5);
+    v.told("layer_norm_eps", layer_norm_eps);
     v.told("rope_theta", kRopeTheta);
     v.told("norm_pre", true);
   }
@@ -79,7 +81,8 @@ struct NeckConfig {
   std::int64_t d_model = 256;
   std::vector<double> scale_factors{4.0, 2.0, 1.0, 0.5};  // any of these, of the trunk's map
   std::int64_t scalp = 1;                                 // so many levels at the end are left out
-  bool add_sam2_neck = false;  // a second set of maps, for clicks and videos
+  bool add_sam2_neck = false;    // a second set of maps, for clicks and videos
+  bool keep_all_levels = false;  // those that are left out too, for those who ask for them
 
   template <class V>
   void fields(V& v) {
@@ -141,6 +144,7 @@ struct Sam3Config {
 
   // Another input side: position tables and rotations are made for it when the model is loaded.
   void set_image_size(std::int64_t size);
+  void set_rules(const Rules& rules);
 
   // Patterns of names that checkpoints have and the network has not.
   std::vector<std::string_view> ignored_keys() const;

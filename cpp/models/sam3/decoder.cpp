@@ -134,8 +134,10 @@ TransformerDecoder::Decoded TransformerDecoder::forward(Context& ctx, const Inpu
   const View rows = ctx.workspace.floats({config.num_heads, queries, height});
   const View cols = ctx.workspace.floats({config.num_heads, queries, width});
 
+  std::int64_t next = 0;
   for (const TransformerDecoderLayer& layer : layers) {
     const Workspace::Scope inner(ctx.workspace);
+    if (in.reference_boxes.data != nullptr) copy_(ctx, in.reference_boxes[next++], out.boxes);
     encode_positions(ctx, out.boxes, {query_pos.data + channels, tokens.shape});
     box_bias(ctx, out.boxes, rows, cols);
     layer.forward_(ctx, {query_pos, in.memory_text, memory, memory_key, {rows, cols, 1}}, x);
@@ -146,7 +148,9 @@ TransformerDecoder::Decoded TransformerDecoder::forward(Context& ctx, const Inpu
   }
 
   const View presence = presence_token_out_norm.forward(ctx, x[0].reshape({1, channels}));
-  out.presence_logit = presence_token_head.forward(ctx, presence).data[0];
+  const auto limit = static_cast<float>(config.presence_limit);
+  out.presence_logit =
+      std::clamp(presence_token_head.forward(ctx, presence).data[0], -limit, limit);
   ctx.record(path + ".norm", out.hidden_states);
   return out;
 }

@@ -65,6 +65,8 @@ struct TransformerDecoder {
     ConstView memory;       // (H, W, C): the image with the prompt
     ConstView pos;          // (H, W, C)
     ConstView memory_text;  // (T, C): the prompt
+    // Gets the boxes that each layer begins with, (layers, Q, 4), or none.
+    View reference_boxes = {};
   };
   struct Decoded {
     View hidden_states;           // (Q, C), normed

@@ -92,13 +92,16 @@ View DetectorHeads::encode_prompt(Context& ctx, const DetectorFeatures& features
   std::int64_t words = 0;
   for (std::int64_t i = 0; i < length; ++i) words += counts(i) ? 1 : 0;
   const std::int64_t geometry = prompt.geometry.num_points() + prompt.geometry.num_boxes();
+  const bool has_class = config.class_token || geometry > 0 || prompt.geometry.is_given;
 
-  const View tokens = ctx.workspace.floats({words + geometry + 1, config.d_model});
+  const View tokens =
+      ctx.workspace.floats({words + geometry + (has_class ? 1 : 0), config.d_model});
   const Workspace::Scope scratch(ctx.workspace);
   std::int64_t next = 0;
   for (std::int64_t i = 0; i < length; ++i) {
     if (counts(i)) copy_(ctx, tokens[next++], prompt.text[i]);
   }
+  if (!has_class) return tokens;
   const ConstView encoded =
       geometry == 0
           ? features.geometry_token.view()
@@ -108,7 +111,7 @@ View DetectorHeads::encode_prompt(Context& ctx, const DetectorFeatures& features
 }
 
 Detections DetectorHeads::detect(Context& ctx, const DetectorFeatures& features,
-                                 const ConceptPrompt& prompt) const {
+                                 const ConceptPrompt& prompt, View reference_boxes) const {
   const Shape& map = features.map.shape();
   const ConstView pos = features.pos.view();
   Detections out;
@@ -117,8 +120,8 @@ Detections DetectorHeads::detect(Context& ctx, const DetectorFeatures& features,
       transformer.encoder
           .finish(ctx, features.shared, pos.reshape(features.shared.shape()), out.prompt)
           .reshape(map);
-  const TransformerDecoder::Decoded decoded =
-      transformer.decoder.forward(ctx, {out.encoder_hidden_states, pos, out.prompt});
+  const TransformerDecoder::Decoded decoded = transformer.decoder.forward(
+      ctx, {out.encoder_hidden_states, pos, out.prompt, reference_boxes});
   out.queries = decoded.hidden_states;
   out.boxes = decoded.boxes;
   out.presence_logit = decoded.presence_logit;

@@ -76,8 +76,9 @@ struct DetectorHeads {
   // of such parts.
   std::array<Shape, 5> part_shapes(std::int64_t grid) const;
   DetectorFeatures features_of(std::span<const ConstView> parts) const;
-  Detections detect(Context& ctx, const DetectorFeatures& features,
-                    const ConceptPrompt& prompt) const;
+  // `reference_boxes` (layers, Q, 4) gets the boxes that each layer begins with, if it is given.
+  Detections detect(Context& ctx, const DetectorFeatures& features, const ConceptPrompt& prompt,
+                    View reference_boxes = {}) const;
 
   // Logits of masks, which are made for the queries asked for.
   //   masks (K, 4 g, 4 g)     of the K queries `kept`

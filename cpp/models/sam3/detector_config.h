@@ -21,6 +21,10 @@ struct DetectorConfig {
   std::int64_t upsampling_stages = 3;  // of the pixel decoder; two have a level and are used
   // Logits of the queries carry the presence, as in the video model; else they stand apart.
   bool supervise_joint_box_scores = false;
+  // Prompts without points and boxes have the token of the geometry, too.
+  bool class_token = true;
+  // How far from 0 the logit of the presence may be.
+  double presence_limit = kNoLimit;
 
   template <class V>
   void fields(V& v) {

@@ -17,6 +17,7 @@ struct GeometricPrompt {
   const std::int32_t* point_labels = nullptr;  // (p,)
   ConstView boxes = {};                        // (b, 4): cx, cy, w, h
   const std::int32_t* box_labels = nullptr;    // (b,)
+  bool is_given = false;  // there were points or boxes, although none of them may count
 
   std::int64_t num_points() const { return points ? points.shape[0] : 0; }
   std::int64_t num_boxes() const { return boxes ? boxes.shape[0] : 0; }

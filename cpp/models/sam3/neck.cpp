@@ -82,7 +82,7 @@ void Sam3DualViTDetNeck::fold() {
   const PositionEmbeddingSine encoding{.num_pos_feats = config.neck.d_model};
   vision_pos_enc = encoding.dense(config.trunk.grid(), config.trunk.grid());
   const auto kept = static_cast<std::size_t>(config.neck.num_levels());
-  if (!convs.empty()) convs.resize(kept);
+  if (!convs.empty() && !config.neck.keep_all_levels) convs.resize(kept);
   if (!sam2_convs.empty()) sam2_convs.resize(kept);
 }
 

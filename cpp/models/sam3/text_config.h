@@ -15,6 +15,7 @@ struct TextEncoderConfig {
   std::int64_t layers = 24;
   std::int64_t context_length = 32;
   std::int64_t vocab_size = 49408;
+  double layer_norm_eps = 1e-5;
 
   template <class V>
   void fields(V& v) {

@@ -20,15 +20,19 @@ void TextAttention::visit(ParamVisitor& v) {
   v("out_proj", out_proj);
 }
 
-void TextAttention::forward_add_(Context& ctx, ConstView input, Begins begins, View x) const {
+void TextAttention::forward_add_(Context& ctx, ConstView input, const TextRows& rows,
+                                 View x) const {
   const Workspace::Scope scratch(ctx.workspace);
   const auto head_dim = static_cast<float>(out_proj.in_features / num_heads);
   const View qkv = in_proj.forward(ctx, input);
   const View merged = ctx.workspace.floats(input.shape);
-  causal_attention(
-      ctx,
-      {.qkv = qkv, .begins = begins, .num_heads = num_heads, .scale = 1.0F / std::sqrt(head_dim)},
-      merged);
+  causal_attention(ctx,
+                   {.qkv = qkv,
+                    .begins = rows.begins,
+                    .num_heads = num_heads,
+                    .scale = 1.0F / std::sqrt(head_dim),
+                    .hidden = rows.hidden},
+                   merged);
   out_proj.forward_add(ctx, merged, x, x);
 }
 
@@ -39,10 +43,12 @@ void TextMlp::visit(ParamVisitor& v) {
   v("c_proj", c_proj);
 }
 
-ResidualAttentionBlock::ResidualAttentionBlock(std::int64_t width, std::int64_t heads)
-    : attn(width, heads), ln_1(width, 1e-5F), ln_2(width, 1e-5F) {
-  const std::int64_t hidden = TextEncoderConfig::kMlpRatio * width;
-  mlp = {.c_fc = Linear(width, hidden), .c_proj = Linear(hidden, width)};
+ResidualAttentionBlock::ResidualAttentionBlock(const TextEncoderConfig& config)
+    : attn(config.width, config.heads),
+      ln_1(config.width, static_cast<float>(config.layer_norm_eps)),
+      ln_2(config.width, static_cast<float>(config.layer_norm_eps)) {
+  const std::int64_t hidden = TextEncoderConfig::kMlpRatio * config.width;
+  mlp = {.c_fc = Linear(config.width, hidden), .c_proj = Linear(hidden, config.width)};
 }
 
 void ResidualAttentionBlock::visit(ParamVisitor& v) {
@@ -52,9 +58,9 @@ void ResidualAttentionBlock::visit(ParamVisitor& v) {
   v("mlp", mlp);
 }
 
-void ResidualAttentionBlock::forward_(Context& ctx, View x, Begins begins) const {
+void ResidualAttentionBlock::forward_(Context& ctx, View x, const TextRows& rows) const {
   const Workspace::Scope scratch(ctx.workspace);
-  attn.forward_add_(ctx, ln_1.forward(ctx, x), begins, x);
+  attn.forward_add_(ctx, ln_1.forward(ctx, x), rows, x);
   mlp_add_(ctx, mlp.c_fc, Activation::kGelu, mlp.c_proj, ln_2.forward(ctx, x), x);
   ctx.record(path, x);
 }
@@ -69,9 +75,9 @@ std::int64_t TokenIds::valid_length(std::int64_t i) const {
 }
 
 TextTransformer::TextTransformer(const TextEncoderConfig& sizes)
-    : config(sizes), ln_final(sizes.width, 1e-5F) {
+    : config(sizes), ln_final(sizes.width, static_cast<float>(sizes.layer_norm_eps)) {
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    transformer.resblocks.emplace_back(config.width, config.heads);
+    transformer.resblocks.emplace_back(config);
   }
 }
 
@@ -83,7 +89,8 @@ void TextTransformer::visit(ParamVisitor& v) {
   v("ln_final", ln_final);
 }
 
-View TextTransformer::forward(Context& ctx, const TokenIds& ids, Begins begins) const {
+View TextTransformer::forward(Context& ctx, const TokenIds& ids, const TextRows& all) const {
+  const Begins begins = all.begins;
   const View x = ctx.workspace.floats({begins.back(), config.width});
   for (std::int64_t i = 0; i < ids.count; ++i) {
     const std::int64_t first = begins[static_cast<std::size_t>(i)];
@@ -97,7 +104,7 @@ View TextTransformer::forward(Context& ctx, const TokenIds& ids, Begins begins) 
     add_(ctx, text, {positional_embedding.data(), rows});
   }
   for (const ResidualAttentionBlock& block : transformer.resblocks) {
-    block.forward_(ctx, x, begins);
+    block.forward_(ctx, x, all);
     ctx.check_interrupt();
   }
   ln_final.forward_(ctx, x);
@@ -125,11 +132,15 @@ void VETextEncoder::visit(ParamVisitor& v) {
   v("resizer", resizer);
 }
 
-TextFeatures VETextEncoder::forward(Context& ctx, const TokenIds& ids) const {
+void VETextEncoder::check(const TokenIds& ids) const {
   if (ids.count < 1 || ids.length < 1 || ids.length > config.context_length) {
     fail("ids", "shape (N, L) with 1 <= L <= " + std::to_string(config.context_length),
          Shape{ids.count, ids.length}.str());
   }
+}
+
+TextFeatures VETextEncoder::forward(Context& ctx, const TokenIds& ids) const {
+  check(ids);
   auto* const begins = ctx.workspace.array<std::int64_t>(ids.count + 1);
   begins[0] = 0;
   for (std::int64_t i = 0; i < ids.count; ++i) {
@@ -147,9 +158,24 @@ TextFeatures VETextEncoder::forward(Context& ctx, const TokenIds& ids) const {
                    .padding = padding,
                    .begins = {begins, static_cast<std::size_t>(ids.count) + 1}};
   const Workspace::Scope scratch(ctx.workspace);
-  const View x = encoder.forward(ctx, ids, out.begins);
+  const View x = encoder.forward(ctx, ids, {out.begins});
   linear(ctx, x, resizer.packed, {.bias = resizer.bias.data()}, out.tokens);
   ctx.record(resizer.path, out.tokens);
+  return out;
+}
+
+VETextEncoder::AllRows VETextEncoder::forward_all(Context& ctx, const TokenIds& ids,
+                                                  const bool* hidden) const {
+  check(ids);
+  auto* const begins = ctx.workspace.array<std::int64_t>(ids.count + 1);
+  for (std::int64_t i = 0; i <= ids.count; ++i) begins[i] = i * ids.length;
+  const std::int64_t rows = ids.count * ids.length;
+  AllRows out{.hidden_states = ctx.workspace.floats({rows, config.width}),
+              .tokens = ctx.workspace.floats({rows, config.d_model})};
+  const Workspace::Scope scratch(ctx.workspace);
+  const Begins all{begins, static_cast<std::size_t>(ids.count) + 1};
+  copy_(ctx, out.hidden_states, encoder.forward(ctx, ids, {all, hidden}));
+  linear(ctx, out.hidden_states, resizer.packed, {.bias = resizer.bias.data()}, out.tokens);
   return out;
 }
 

@@ -15,6 +15,12 @@ namespace sam_rlx::sam3 {
 // text, and the number of rows behind them.
 using Begins = std::span<const std::int64_t>;
 
+// Rows, and which of them no row attends to (R,), or null: none.
+struct TextRows {
+  Begins begins;
+  const bool* hidden = nullptr;
+};
+
 // Causal self-attention of each text. Upstream: torch.nn.MultiheadAttention.
 struct TextAttention {
   std::int64_t num_heads = 0;
@@ -32,7 +38,7 @@ struct TextAttention {
     in_proj.pack(kernels);
   }
   // x (R, C) gets the attention of `input` (R, C) added.
-  void forward_add_(Context& ctx, ConstView input, Begins begins, View x) const;
+  void forward_add_(Context& ctx, ConstView input, const TextRows& rows, View x) const;
 };
 
 struct TextMlp {
@@ -49,9 +55,9 @@ struct ResidualAttentionBlock {
   std::string path;
 
   ResidualAttentionBlock() = default;
-  ResidualAttentionBlock(std::int64_t width, std::int64_t heads);
+  explicit ResidualAttentionBlock(const TextEncoderConfig& config);
   void visit(ParamVisitor& v);
-  void forward_(Context& ctx, View x, Begins begins) const;
+  void forward_(Context& ctx, View x, const TextRows& rows) const;
 };
 
 struct Transformer {
@@ -85,7 +91,7 @@ struct TextTransformer {
   explicit TextTransformer(const TextEncoderConfig& sizes);
   void visit(ParamVisitor& v);
   // -> (R, width)
-  View forward(Context& ctx, const TokenIds& ids, Begins begins) const;
+  View forward(Context& ctx, const TokenIds& ids, const TextRows& rows) const;
 };
 
 // Views live until the caller's scope closes.
@@ -113,6 +119,17 @@ struct VETextEncoder {
   // Raises InvalidArgument when there is no text, one is too long or has no id but 0, or an id is
   // not in the vocabulary.
   TextFeatures forward(Context& ctx, const TokenIds& ids) const;
+
+  // As transformers: all ids, also those behind a text. No row attends to those that `hidden`
+  // (N, L) tells; null: to none of them.
+  struct AllRows {
+    View hidden_states;  // (N * L, width)
+    View tokens;         // (N * L, d_model)
+  };
+  AllRows forward_all(Context& ctx, const TokenIds& ids, const bool* hidden) const;
+
+ private:
+  void check(const TokenIds& ids) const;
 };
 
 }  // namespace sam_rlx::sam3

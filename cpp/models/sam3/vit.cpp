@@ -10,8 +10,6 @@
 namespace sam_rlx::sam3 {
 namespace {
 
-constexpr float kNormEps = 1e-5F;
-
 // Upstream's get_abs_pos: the last side^2 rows of the table (1, N, C), laid out on the grid as
 // tiles from the corner on.
 Tensor tiled_table(const Tensor& table, std::int64_t side, std::int64_t grid) {
@@ -97,9 +95,9 @@ void Mlp::forward_add_(Context& ctx, ConstView input, View x) const {
 // ---------------------------------------------------------------- Block
 
 Block::Block(const ViTConfig& config, bool global)
-    : norm1(config.embed_dim, kNormEps),
+    : norm1(config.embed_dim, static_cast<float>(config.layer_norm_eps)),
       attn(config, global),
-      norm2(config.embed_dim, kNormEps),
+      norm2(config.embed_dim, static_cast<float>(config.layer_norm_eps)),
       mlp(config.embed_dim, config.mlp_dim()) {}
 
 void Block::visit(ParamVisitor& v) {
@@ -139,7 +137,8 @@ void Block::forward_rows_(Context& ctx, View x) const {
 
 // ---------------------------------------------------------------- ViT
 
-ViT::ViT(const ViTConfig& sizes) : config(sizes), ln_pre(sizes.embed_dim, kNormEps) {
+ViT::ViT(const ViTConfig& sizes)
+    : config(sizes), ln_pre(sizes.embed_dim, static_cast<float>(sizes.layer_norm_eps)) {
   patch_embed.proj =
       Conv2d(config.in_chans, config.embed_dim, conv_patches(config.patch_size), false);
   for (std::int64_t i = 0; i < config.depth; ++i) blocks.emplace_back(config, config.is_global(i));

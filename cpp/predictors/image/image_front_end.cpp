@@ -124,6 +124,11 @@ void ImageFrontEnd::encode(Context& ctx, const ImageView& image, Resize resize,
   forward_image(ctx, input, out);
 }
 
+void ImageFrontEnd::encode_input(Context& ctx, ConstView input, const Outputs& out) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  forward_image(ctx, input.reshape({1, side(), side(), 3}), out);
+}
+
 const sam2::Sam2Heads& ImageFrontEnd::heads() const {
   fail<UnsupportedError>("model", "a model of SAM 2 or SAM 3", model_->info().family);
 }

@@ -44,6 +44,8 @@ class ImageFrontEnd {
   };
   // uint8 RGB -> out.
   void encode(Context& ctx, const ImageView& image, Resize resize, const Outputs& out) const;
+  // input (side, side, 3), normalized -> out.
+  void encode_input(Context& ctx, ConstView input, const Outputs& out) const;
 
   // Side of the network's square input.
   virtual std::int64_t side() const = 0;

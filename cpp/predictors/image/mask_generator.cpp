@@ -1,7 +1,6 @@
 #include "predictors/image/mask_generator.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -12,11 +11,6 @@
 
 namespace sam_rlx {
 namespace {
-
-// Prompts are independent, so a batch is cut into parts that keep all threads busy: the logits of
-// one part are all that is held.
-constexpr std::int64_t kPointsPerThread = 4;
-constexpr std::int64_t kLeastPoints = 16;
 
 void check_finite(const char* name, double value) {
   if (!std::isfinite(value)) fail(name, "a finite number", std::to_string(value));
@@ -41,18 +35,15 @@ void check_grids(const std::vector<std::vector<double>>& grids, std::int64_t lay
   }
 }
 
-BoxSides sides(std::int64_t x0, std::int64_t y0, std::int64_t x1, std::int64_t y1) {
-  return {static_cast<float>(x0), static_cast<float>(y0), static_cast<float>(x1),
-          static_cast<float>(y1)};
-}
-
 // Keeps the records that survive box suppression, best first.
 template <class Score>
 void suppress(std::vector<MaskRecord>& records, double iou_threshold, const Score& score) {
   std::vector<float> boxes, scores;
   for (const MaskRecord& record : records) {
     const PixelBox& box = record.box;
-    for (const float side : sides(box.x0, box.y0, box.x1, box.y1)) boxes.push_back(side);
+    for (const std::int64_t side : {box.x0, box.y0, box.x1, box.y1}) {
+      boxes.push_back(static_cast<float>(side));
+    }
     scores.push_back(score(record));
   }
   std::vector<MaskRecord> kept;
@@ -61,13 +52,6 @@ void suppress(std::vector<MaskRecord>& records, double iou_threshold, const Scor
     kept.push_back(std::move(records[static_cast<std::size_t>(i)]));
   }
   records = std::move(kept);
-}
-
-// Whether a box, in pixels of the crop, is cut off by the crop and not by the image.
-bool is_cut_off(const PixelBox& box, const CropBox& crop, Size orig_hw) {
-  return is_box_near_crop_edge(
-      sides(box.x0 + crop.x0, box.y0 + crop.y0, box.x1 + crop.x0, box.y1 + crop.y0),
-      sides(crop.x0, crop.y0, crop.x1, crop.y1), sides(0, 0, orig_hw.width, orig_hw.height));
 }
 
 float inverse_area(const MaskRecord& record) {
@@ -137,7 +121,13 @@ void MaskGenerator::process_crop(const Job& job, const CropBox& crop,
     points[i + 1] *= static_cast<double>(crop.y1 - crop.y0);
   }
   std::vector<MaskRecord> found;
-  process_batch(job, crop, points, found);
+  const PointMaskRules rules{.points_per_batch = config_.points_per_batch,
+                             .pred_iou_thresh = config_.pred_iou_thresh,
+                             .stability_score_thresh = config_.stability_score_thresh,
+                             .stability_score_offset = config_.stability_score_offset};
+  add_point_masks(
+      {job.ctx, job.predictor, rules, crop, {job.image.height, job.image.width}, job.advance},
+      points, found);
   suppress(found, config_.box_nms_thresh,
            [](const MaskRecord& record) { return record.predicted_iou; });
   for (MaskRecord& record : found) {
@@ -146,62 +136,6 @@ void MaskGenerator::process_crop(const Job& job, const CropBox& crop,
     record.point[0] += static_cast<double>(crop.x0);
     record.point[1] += static_cast<double>(crop.y0);
     records.push_back(std::move(record));
-  }
-}
-
-// Adds the masks of points, in pixels of the crop but for their codes, which are in the image.
-void MaskGenerator::process_batch(const Job& job, const CropBox& crop,
-                                  const std::vector<double>& points,
-                                  std::vector<MaskRecord>& records) const {
-  const MaskGeometry geometry = job.predictor.geometry();
-  const Size orig_hw{job.image.height, job.image.width};
-  const std::int64_t masks = job.predictor.masks_per_point();
-  const double threshold = job.predictor.mask_threshold();
-  const SummaryArgs args{static_cast<float>(threshold),
-                         static_cast<float>(threshold + config_.stability_score_offset),
-                         static_cast<float>(threshold - config_.stability_score_offset),
-                         {orig_hw.height, orig_hw.width, crop.x0, crop.y0}};
-  std::optional<float> iou_thresh;
-  if (config_.pred_iou_thresh > 0.0) iou_thresh = static_cast<float>(config_.pred_iou_thresh);
-
-  const auto count = static_cast<std::int64_t>(points.size() / 2);
-  const std::int64_t step =
-      std::min({config_.points_per_batch, count,
-                std::max(kLeastPoints, kPointsPerThread * job.ctx.num_threads)});
-  Tensor low_res({std::max<std::int64_t>(step, 1), masks, geometry.low_height, geometry.low_width});
-  Tensor iou({std::max<std::int64_t>(step, 1), masks});
-  for (std::int64_t begin = 0; begin < count; begin += step) {
-    const std::int64_t n = std::min(step, count - begin);
-    const double* const part = points.data() + 2 * begin;
-    job.predictor.predict(part, iou_thresh,
-                          {low_res.data(), {n, masks, geometry.low_height, geometry.low_width}},
-                          {iou.data(), {n, masks}});
-
-    std::vector<const float*> logits;
-    std::vector<std::int64_t> index;
-    for (std::int64_t i = 0; i < n * masks; ++i) {
-      if (iou_thresh && !(iou.data()[i] > *iou_thresh)) continue;
-      logits.push_back(low_res.data() + i * geometry.low_height * geometry.low_width);
-      index.push_back(i);
-    }
-    std::vector<MaskSummary> summaries(index.size());
-    summarize_masks(job.ctx, logits, geometry, args, summaries.data());
-
-    for (std::size_t k = 0; k < index.size(); ++k) {
-      MaskSummary& summary = summaries[k];
-      const float stability = stability_score(summary.count_high, summary.count_low);
-      const bool stable = stability >= static_cast<float>(config_.stability_score_thresh);
-      if (config_.stability_score_thresh > 0.0 && !stable) continue;
-      if (is_cut_off(summary.box, crop, orig_hw)) continue;
-      const double* const point = part + 2 * (index[k] / masks);
-      records.push_back({std::move(summary.rle),
-                         summary.box,
-                         iou.data()[index[k]],
-                         stability,
-                         {point[0], point[1]},
-                         crop});
-    }
-    job.advance(n);
   }
 }
 

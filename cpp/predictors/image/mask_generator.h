@@ -1,34 +1,13 @@
 #pragma once
 
-#include <array>
 #include <functional>
 #include <optional>
 #include <vector>
 
-#include "core/context.h"
-#include "core/image.h"
 #include "layers/fields.h"
-#include "masks/geometry.h"
-#include "predictors/image/crops.h"
+#include "predictors/image/point_masks.h"
 
 namespace sam_rlx {
-
-// What everything mode asks of a model.
-class CropPredictor {
- public:
-  virtual ~CropPredictor() = default;
-  virtual void set_image(const ImageView& crop) = 0;
-  // Sizes for the image that was set last.
-  virtual MaskGeometry geometry() const = 0;
-  virtual std::int64_t masks_per_point() const = 0;
-  // The logit above which a pixel belongs to a mask.
-  virtual double mask_threshold() const = 0;
-  // One prompt for each of the points (N, 2), foreground, in pixels of the crop. Writes iou (N, M)
-  // and the logits low_res (N, M, h, w), where masks whose IoU is not above `iou_threshold` (no
-  // threshold: none) may be left as they are.
-  virtual void predict(const double* points, std::optional<float> iou_threshold, View low_res,
-                       View iou) = 0;
-};
 
 // Upstream's names and defaults: segment_anything/automatic_mask_generator.py.
 struct MaskGeneratorConfig {
@@ -67,15 +46,6 @@ struct MaskGeneratorConfig {
   }
 };
 
-struct MaskRecord {
-  Rle segmentation;  // at the size of the image
-  PixelBox box;      // in the image
-  float predicted_iou = 0.0F;
-  float stability_score = 0.0F;
-  std::array<double, 2> point{};  // x, y in the image
-  CropBox crop_box;
-};
-
 // Prompts that are done, and their number.
 using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
 
@@ -98,8 +68,6 @@ class MaskGenerator {
  private:
   struct Job;
   void process_crop(const Job& job, const CropBox& crop, std::vector<MaskRecord>& records) const;
-  void process_batch(const Job& job, const CropBox& crop, const std::vector<double>& points,
-                     std::vector<MaskRecord>& records) const;
 
   MaskGeneratorConfig config_;
   std::vector<std::vector<double>> point_grids_;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "predictors/image/image_predictor.h"
-#include "predictors/image/mask_generator.h"
+#include "predictors/image/point_masks.h"
 
 namespace sam_rlx {
 

@@ -4,13 +4,12 @@
 #include <array>
 #include <optional>
 
+#include "core/index.h"
 #include "masks/iou.h"
 #include "ops/resize.h"
 
 namespace sam_rlx {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // Masks of one size: the larger ones are resized to the size of the others.
 struct SameSize {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/index.h"
 #include "masks/small_regions.h"
 #include "ops/elementwise.h"
 #include "ops/resize.h"
@@ -19,8 +20,6 @@ namespace {
 // A masklet is reconditioned only where its object score is above this. Upstream compares it with
 // the logit, as here.
 constexpr float kReconditionLogit = 0.8F;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 class Stopwatch {
  public:

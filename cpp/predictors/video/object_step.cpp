@@ -48,6 +48,11 @@ void ObjectStep::encode(Context& ctx, const ImageView& image, bool with_detector
   frame.has_detector = with_detector;
 }
 
+void ObjectStep::encode_input(Context& ctx, ConstView input, EncodedFrame& frame) const {
+  front_end_->encode_input(ctx, input, {.clicks = &frame.features});
+  frame.has_detector = false;
+}
+
 // ---------------------------------------------------------------- what the object attends to
 
 std::vector<std::int64_t> ObjectStep::choose_frames(const TrackedObject& object, std::int64_t frame,
@@ -78,6 +83,10 @@ sam2::MemoryChoice ObjectStep::choose_memory(const Target& target) const {
                           .is_tracked = [&](std::int64_t frame) {
                             return object.non_cond_frame_outputs.find(frame) != nullptr;
                           }};
+  if (target.frames_now) {
+    query.num_frames = *target.frames_now;
+    query.all_prompts_point = true;
+  }
   if (options_.use_memory_selection) {
     chosen = choose_frames(object, target.frame.index, target.reverse);
     query.chosen_frames = chosen;
@@ -135,19 +144,24 @@ SharedTensor ObjectStep::encode_memory(Context& ctx, const EncodedFrame& frame,
       heads().encode_new_memory(ctx, {.pix_feat = frame.features.embedding,
                                       .mask = seen.mask,
                                       .object_score_logits = seen.object_score_logits,
-                                      .is_mask_from_pts = seen.from_prompt});
+                                      .is_mask_from_pts = seen.from_prompt,
+                                      .resizes_logits = seen.resizes_logits});
   if (options_.bfloat16_memory) round_to_bfloat16_(features);
   return Tensor::copy_of(features);
 }
 
-FrameOutput ObjectStep::run_points(Context& ctx, const Target& target, const ClickedPoints& points,
+FrameOutput ObjectStep::run_points(Context& ctx, const Target& target, const ClickedPoints* points,
                                    const FrameOutput* before) const {
-  const auto count = static_cast<std::int64_t>(points.labels.size());
   const View features = condition(ctx, target);
-  sam::Prompt prompt{.points = points.coords.data(),
-                     .labels = points.labels.data(),
-                     .num_points = count,
-                     .has_points = true};
+  std::int64_t count = 0;
+  sam::Prompt prompt;
+  if (points != nullptr) {
+    count = static_cast<std::int64_t>(points->labels.size());
+    prompt = {.points = points->coords.data(),
+              .labels = points->labels.data(),
+              .num_points = count,
+              .has_points = true};
+  }
   if (before != nullptr) {
     const View logits = ctx.workspace.floats(before->low_res_mask.shape());
     sam2::clamp_prompt_logits(before->low_res_mask, logits);
@@ -161,9 +175,12 @@ FrameOutput ObjectStep::run_points(Context& ctx, const Target& target, const Cli
             .multimask_output = heads().use_multimask(target.is_init_cond_frame, count)}));
 }
 
-FrameOutput ObjectStep::run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask) const {
-  return output_of(
-      heads().use_mask_as_output(ctx, frame.features.embedding, frame.features.high_res, mask));
+FrameOutput ObjectStep::run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask,
+                                 bool multimask) const {
+  return output_of(heads().use_mask_as_output(ctx, {.backbone_features = frame.features.embedding,
+                                                    .high_res = frame.features.high_res,
+                                                    .mask = mask,
+                                                    .multimask_output = multimask}));
 }
 
 FrameOutput ObjectStep::run_tracking(Context& ctx, const Target& target,

@@ -39,6 +39,8 @@ class ObjectStep {
 
   // ---- a frame
   void encode(Context& ctx, const ImageView& image, bool with_detector, EncodedFrame& frame) const;
+  // input (S, S, 3), normalized; for clicks alone.
+  void encode_input(Context& ctx, ConstView input, EncodedFrame& frame) const;
 
   // ---- an object on it
   struct Target {
@@ -46,17 +48,24 @@ class ObjectStep {
     const TrackedObject& object;
     bool is_init_cond_frame = false;  // a prompt on a frame that was never tracked
     bool reverse = false;
+    // Of a session that is run frame by frame, see SteppedObjects: its number of frames now, and
+    // every frame with prompts gives a pointer.
+    std::optional<std::int64_t> frames_now = {};
   };
-  FrameOutput run_points(Context& ctx, const Target& target, const ClickedPoints& points,
+  // points: null, if there are none at all.
+  FrameOutput run_points(Context& ctx, const Target& target, const ClickedPoints* points,
                          const FrameOutput* before) const;
-  // mask (S, S) of zeros and ones, at the side that the mask downsampler wants.
-  FrameOutput run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask) const;
+  // mask (S, S) of zeros and ones, at the side that the mask downsampler wants. The pointer is that
+  // of the single mask, or of the best of several.
+  FrameOutput run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask,
+                       bool multimask = false) const;
   FrameOutput run_tracking(Context& ctx, const Target& target, bool run_mem_encoder) const;
   // mask: logits of any size.
   struct Seen {
     ConstView mask;
     float object_score_logits = 0.0F;
     bool from_prompt = false;
+    bool resizes_logits = false;  // see NewMemory
   };
   SharedTensor encode_memory(Context& ctx, const EncodedFrame& frame, const Seen& seen) const;
 

@@ -78,6 +78,10 @@ class FrameOutputs {
     const Arrived* const found = outputs_.find(frame);
     return found == nullptr ? nullptr : found->output.get();
   }
+  FrameOutputPtr share(std::int64_t frame) const {
+    const Arrived* const found = outputs_.find(frame);
+    return found == nullptr ? nullptr : found->output;
+  }
   // A frame that is known keeps its arrival.
   void set(std::int64_t frame, FrameOutputPtr output);
   void set(std::int64_t frame, FrameOutput output) {

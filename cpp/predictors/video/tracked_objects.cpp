@@ -162,7 +162,7 @@ bool TrackedObjects::add_points(const PointPrompt& prompt) {
       .reverse = !is_init_cond_frame && *tracked};
   const FrameOutput* before = object.latest_output(prompt.frame, is_cond);
   if (before != nullptr && (before->is_outdated || before->video_mask != nullptr)) before = nullptr;
-  FrameOutput output = step_.run_points(ctx, target, points, before);
+  FrameOutput output = step_.run_points(ctx, target, &points, before);
 
   TrackedObject& changed = object_of(prompt.handle);
   changed.points.set(prompt.frame, std::move(points));

@@ -37,6 +37,9 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 # Names of upstream's packages, whose drop-ins `sam_rlx.compat` has.
 DROP_INS = ("segment_anything", "segment_anything_hq", "sam2", "sam3")
+# Names of packages that have other networks too, whose drop-ins have a part of them: they are taken
+# by default where no such package is installed.
+SHARED = ("ultralytics", "transformers")
 
 # The extras of the command that runs, the one of all that it needs first.
 _of_command: ContextVar[tuple[str, ...]] = ContextVar("extras of the command", default=())
@@ -66,9 +69,9 @@ def optional(where: str, module: str, package: str) -> Any:
 
 
 def installed_originals() -> dict[str, str | None]:
-    """Return the names of `DROP_INS`, each with the folder of the package that is installed."""
+    """Return the names of drop-ins, each with the folder of the package that is installed."""
     folders: dict[str, str | None] = {}
-    for name in DROP_INS:
+    for name in (*DROP_INS, *SHARED):
         spec = PathFinder.find_spec(name)
         folders[name] = (
             None if spec is None or spec.origin is None else str(Path(spec.origin).parent)

@@ -7,10 +7,19 @@ from sam_rlx.compat.common.take_over import install
 
 __all__ = ["install"]
 
-_PARTS = dict.fromkeys(("sam2", "sam3", "segment_anything", "segment_anything_hq"))
+_PARTS = dict.fromkeys(
+    ("sam2", "sam3", "segment_anything", "segment_anything_hq", "transformers", "ultralytics")
+)
 
 if TYPE_CHECKING:
-    from sam_rlx.compat import sam2, sam3, segment_anything, segment_anything_hq  # noqa: F401
+    from sam_rlx.compat import (  # noqa: F401
+        sam2,
+        sam3,
+        segment_anything,
+        segment_anything_hq,
+        transformers,
+        ultralytics,
+    )
 else:
     __getattr__ = loader(__name__, _PARTS)
 __dir__ = public_names(__name__, _PARTS)

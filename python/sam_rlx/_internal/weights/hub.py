@@ -4,7 +4,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -246,6 +246,43 @@ def download(
         for settings in pixels:
             repository.cached_or_none(str(folder / settings))
     return path
+
+
+def download_files(
+    repo_id: str,
+    names: Sequence[str],
+    *,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    local_files_only: bool = False,
+) -> dict[str, Path]:
+    """Return the local paths of those of some files that a hub repository has.
+
+    Parameters and errors are `download`'s; a repository of which none of the files is cached, and
+    which cannot be asked, is a `HubError`.
+    """
+    options = {
+        "revision": revision,
+        "token": token,
+        "cache_dir": cache_dir,
+        "local_files_only": local_files_only,
+    }
+    repository = _Repository(repo_id, options)
+    found: dict[str, Path] = {}
+    failure = None
+    for name in names:
+        try:
+            path = repository.file(name)
+        except _OfflineError as error:
+            failure = error
+        else:
+            found |= {} if path is None else {name: path}
+    if failure is not None and not found:
+        raise HubError(
+            f"{repo_id}: expected a cached file or a connection to the hub, found neither"
+        ) from failure
+    return found
 
 
 def download_adapter(

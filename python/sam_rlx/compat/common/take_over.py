@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sam_rlx._internal.packages import DROP_INS
+from sam_rlx._internal.packages import DROP_INS, SHARED, installed_originals
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common import devices
 from sam_rlx.errors import InvalidArgumentError, StateError
 
 SHIMS = Path(__file__).parents[1] / "shims"
 _DROP_INS = "sam_rlx.compat."
+# Packages that run beside their drop-ins: an installed one keeps all names that these have not.
+_PATCHED = ("transformers",)
 
 
 class _Loader:
@@ -33,6 +36,24 @@ class _Loader:
         module.__spec__ = None if written is None else written.loader_state
 
 
+class _Patcher:
+    """Loads an installed package, and gives it the names of its drop-in."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        return self._original.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the package, which may put another module in its own position."""
+        self._original.exec_module(module)
+        importlib.import_module(_DROP_INS + module.__name__).patch(sys.modules[module.__name__])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+
 class _Finder:
     """Finds upstream's names, before all others do."""
 
@@ -44,9 +65,22 @@ class _Finder:
         ours = _DROP_INS + name
         if name.partition(".")[0] not in self.names:
             return None
+        package = name.partition(".")[0]
+        if package in _PATCHED and (original := _original(package)) is not None:
+            return original if name == package else None
         if ours not in sys.modules and importlib.util.find_spec(ours) is None:
             return None
         return ModuleSpec(name, _Loader())  # type: ignore[arg-type]
+
+
+@functools.cache
+def _original(name: str) -> ModuleSpec | None:
+    """Return the spec of an installed package, which then gets our names; None: there is none."""
+    paths = [path for path in sys.path if not Path(path or ".").resolve().is_relative_to(SHIMS)]
+    spec = PathFinder.find_spec(name, paths)
+    if spec is not None:
+        spec.loader = _Patcher(spec.loader)  # type: ignore[assignment]
+    return spec
 
 
 _FINDER = _Finder()
@@ -61,7 +95,10 @@ def install(*names: str) -> None:
     Parameters
     ----------
     *names : str
-        ``"segment_anything"``, ``"segment_anything_hq"``, ``"sam2"``, ``"sam3"``. Default: all.
+        ``"segment_anything"``, ``"segment_anything_hq"``, ``"sam2"``, ``"sam3"``,
+        ``"ultralytics"``, ``"transformers"``. Default: all, the last two if no package of this name
+        is installed, since they have other networks too. An installed transformers keeps all names
+        that its drop-in has not.
 
     Raises
     ------
@@ -71,9 +108,11 @@ def install(*names: str) -> None:
         A name was imported already, from upstream's package.
     """
     for name in names:
-        if name not in DROP_INS:
-            raise InvalidArgumentError(f"install: expected names of {DROP_INS}, found {name!r}")
-    wanted = names or DROP_INS
+        if name not in DROP_INS + SHARED:
+            raise InvalidArgumentError(
+                f"install: expected names of {DROP_INS + SHARED}, found {name!r}"
+            )
+    wanted = names or default_names()
     for name in wanted:
         module = sys.modules.get(name)
         if module is not None and not module.__name__.startswith(_DROP_INS):
@@ -86,6 +125,12 @@ def install(*names: str) -> None:
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     devices.take_any()
+
+
+def default_names() -> tuple[str, ...]:
+    """Return the names that are taken if none are given."""
+    installed = installed_originals()
+    return DROP_INS + tuple(name for name in SHARED if installed[name] is None)
 
 
 def replace(name: str) -> None:

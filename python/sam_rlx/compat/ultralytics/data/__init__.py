@@ -1,0 +1,1 @@
+"""``ultralytics.data``: the annotator."""

@@ -1,0 +1,1 @@
+"""``ultralytics.engine``: results."""

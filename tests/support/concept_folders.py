@@ -1,0 +1,104 @@
+"""Folders of transformers' ``Sam3Model`` with random weights and their processor. Needs torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from support import hugging_face_models, upstream
+
+upstream.prepare()
+
+SIDE = 112
+START, END = 512, 513
+_VISIBLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+
+
+def vocabulary() -> dict[str, int]:
+    """Return the ids of CLIP's bytes, of bytes that end a word, and of start and end."""
+    symbols = [*map(chr, _VISIBLE), *map(chr, range(0x100, 0x100 + 256 - len(_VISIBLE)))]
+    parts = [*symbols, *(symbol + "</w>" for symbol in symbols)]
+    return {part: i for i, part in enumerate((*parts, "<|startoftext|>", "<|endoftext|>"))}
+
+
+def config(image_size: int = SIDE) -> Any:
+    """Return settings of a small network, with transformers' own epsilons."""
+    from transformers import CLIPTextConfig, Sam3Config, Sam3VisionConfig, Sam3ViTConfig
+
+    part = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
+    grid = image_size // 14
+    trunk = Sam3ViTConfig(
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        image_size=image_size,
+        patch_size=14,
+        window_size=3,
+        global_attn_indexes=[1],
+        pretrain_image_size=56,
+    )
+    return Sam3Config(
+        vision_config=Sam3VisionConfig(
+            backbone_config=trunk,
+            fpn_hidden_size=32,
+            backbone_feature_sizes=[[n * grid] * 2 for n in (4, 2, 1)],
+            scale_factors=[4.0, 2.0, 1.0, 0.5],
+        ),
+        text_config=CLIPTextConfig(
+            vocab_size=514,
+            hidden_size=48,
+            intermediate_size=192,
+            projection_dim=24,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=32,
+            hidden_act="gelu",
+            bos_token_id=START,
+            eos_token_id=END,
+        ),
+        geometry_encoder_config={**part, "num_layers": 2},
+        detr_encoder_config={**part, "num_layers": 2},
+        detr_decoder_config={**part, "num_layers": 3, "num_queries": 11},
+        mask_decoder_config={"hidden_size": 32, "num_attention_heads": 4},
+    )
+
+
+def make(seed: int = 0, image_size: int = SIDE) -> Any:
+    """Return transformers' model with random weights."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return hugging_face_models.fill(transformers.Sam3Model(config(image_size)), seed)
+
+
+def processor(image_size: int = SIDE) -> Any:
+    """Return transformers' processor."""
+    import transformers
+
+    images = transformers.Sam3ImageProcessor(
+        size={"height": image_size, "width": image_size},
+        mask_size={"height": image_size // 14 * 4, "width": image_size // 14 * 4},
+    )
+    tokenizer = transformers.CLIPTokenizer(vocab=vocabulary(), merges=[])
+    return transformers.Sam3Processor(images, tokenizer)
+
+
+def save(folder: Path, model: Any, with_processor: Any) -> Path:
+    """Write both to a folder."""
+    hugging_face_models.save(model, folder)
+    with_processor.save_pretrained(folder)
+    return folder
+
+
+def two_images() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return two images of other sizes."""
+    generator = np.random.default_rng(0)
+    return (
+        generator.integers(0, 256, (75, 100, 3), np.uint8),
+        generator.integers(0, 256, (60, 40, 3), np.uint8),
+    )
