@@ -181,7 +181,7 @@ def _cast(value: Any, dtype: Any) -> Any:
 class ModelOutput(OrderedDict[str, Any]):
     """Named values of a model, which are attributes and the parts of a tuple too.
 
-    A subclass lists its names in `fields`. Those that are None are left out of the dictionary and
+    A subclass lists its names in `fields`. Values of None are left out of the dictionary and
     of the tuple; as attributes they are None.
 
     Parameters

@@ -19,7 +19,13 @@ from sam_rlx.compat.transformers.files import (
     take_source_options,
     write_settings,
 )
-from sam_rlx.compat.transformers.pixels import Pixels, image_pixels, label_maps
+from sam_rlx.compat.transformers.pixels import (
+    TORCHVISION,
+    Backend,
+    Pixels,
+    image_pixels,
+    label_maps,
+)
 from sam_rlx.compat.transformers.sizes import Hw, SizeDict, as_size, named_hw
 from sam_rlx.errors import HubError, InvalidArgumentError
 
@@ -58,6 +64,7 @@ class ImageProcessor:
     model_input_names: ClassVar[list[str]] = ["pixel_values"]
     file_name: ClassVar[str] = IMAGE_PROCESSOR_FILE
     part_name: ClassVar[str] = "image_processor"  # of a processor's file
+    _backend: ClassVar[Backend] = TORCHVISION
     names: ClassVar[tuple[str, ...]] = (*_FLAGS, *_SIZES, *_NUMBERS, *_OTHERS)
     defaults: ClassVar[dict[str, Any]] = {
         "do_convert_rgb": True,
@@ -91,7 +98,7 @@ class ImageProcessor:
             A folder or hub id with ``processor_config.json`` or ``preprocessor_config.json``, or
             a file of settings.
         **kwargs
-            Settings in place of those of the file; `subfolder`, `revision`, `token`, `cache_dir`
+            Settings instead of those of the file; `subfolder`, `revision`, `token`, `cache_dir`
             and `local_files_only` of the source; `return_unused_kwargs`.
 
         Returns
@@ -153,7 +160,7 @@ class ImageProcessor:
         return [str(folder / self.file_name)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings, as they are written: without those that are None by default."""
+        """Return the settings, as they are written: without values of None that are defaults."""
         kept = {
             name: dict(value) if isinstance(value, SizeDict) else copy.copy(value)
             for name, value in vars(self).items()
@@ -233,7 +240,7 @@ class ImageProcessor:
         return settings
 
     def _pixels(self, images: Any, settings: dict[str, Any]) -> Pixels:
-        return image_pixels(images, settings, self._hw)
+        return image_pixels(images, settings, self._hw, self._backend)
 
     def _hw(self, hw: Hw, size: SizeDict) -> Hw:
         """Return the size of an image after the resize."""
@@ -248,7 +255,7 @@ class ImageProcessor:
                 "segmentation_maps: expected return_tensors='pt', which alone upstream can do "
                 f"here, found {kind!r}"
             )
-        return label_maps(maps, settings, self._hw)
+        return label_maps(maps, settings, self._hw, self._backend)
 
 
 def _standard(settings: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.transformers.image_processing import ImageProcessor
 from sam_rlx.compat.transformers.masks import Frames, listed, post_process
 from sam_rlx.compat.transformers.pixels import Pixels, label_maps
+from sam_rlx.compat.transformers.pixels_pil import PIL
 from sam_rlx.compat.transformers.sizes import Hw, SizeDict, longest_edge_hw
 
 _IMAGENET = {"image_mean": (0.485, 0.456, 0.406), "image_std": (0.229, 0.224, 0.225)}
@@ -39,7 +40,7 @@ class SamImageProcessor(ImageProcessor):
         return super()._image_data(pixels) | {"reshaped_input_sizes": pixels.resized_sizes}
 
     def _labels(self, maps: Any, settings: dict[str, Any], kind: str | None) -> Any:
-        found = label_maps(maps, settings, self._hw)
+        found = label_maps(maps, settings, self._hw, self._backend)
         return found if kind is not None else [as_result(each) for each in found]
 
     def post_process_masks(
@@ -83,6 +84,19 @@ class SamImageProcessor(ImageProcessor):
             binarize=binarize,
             frames=frames_of(pad_size or vars(self)["pad_size"], reshaped_input_sizes),
         )
+
+
+class SamImageProcessorPil(SamImageProcessor):
+    """Image processor of SAM that resizes with Pillow, whose bytes are others.
+
+    Parameters, attributes and methods are `SamImageProcessor`'s.
+    """
+
+    _backend = PIL
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings, as they are written: under the name of `SamImageProcessor`."""
+        return super().to_dict() | {"image_processor_type": "SamImageProcessor"}
 
 
 class Sam2ImageProcessor(ImageProcessor):

@@ -66,7 +66,7 @@ def post_process(
     Raises
     ------
     TypeError
-        A mask is no array of floats, or a threshold no number. Ours, as all errors here.
+        A mask is no array of floats, or a threshold is none. Ours, as all errors here.
     ValueError
         A mask has another number of axes.
     IndexError

@@ -46,7 +46,30 @@ class Pixels(NamedTuple):
     resized_sizes: list[Hw]
 
 
-def image_pixels(images: Any, settings: Mapping[str, Any], hw_of: HwOf) -> Pixels:
+class Backend(NamedTuple):
+    """What computes pixels.
+
+    Attributes
+    ----------
+    channels_last : callable
+        As `images.channels_last`.
+    resized : callable
+        Of an image (H, W, C), a size and a filter: the image in that size.
+    values : callable
+        Of planes (C, H, W) and settings: the planes rescaled and normalized.
+    filters : tuple of int
+        Filters by Pillow's numbers.
+    """
+
+    channels_last: Callable[..., Image]
+    resized: Callable[[Image, Hw, int], Image]
+    values: Callable[[NDArray[Any], Mapping[str, Any]], NDArray[Any]]
+    filters: tuple[int, ...]
+
+
+def image_pixels(
+    images: Any, settings: Mapping[str, Any], hw_of: HwOf, backend: Backend | None = None
+) -> Pixels:
     """Return the pixels of images by the settings of a processor.
 
     Parameters
@@ -57,17 +80,24 @@ def image_pixels(images: Any, settings: Mapping[str, Any], hw_of: HwOf) -> Pixel
         By transformers' names: `do_resize`, `size`, `image_mean` and others.
     hw_of : callable
         Of a size (height, width) and `size`: the size after the resize.
+    backend : Backend, optional
+        What computes. Default: as torchvision.
     """
+    backend = backend or TORCHVISION
     check_device(settings.get("device"))
     rgb, data_format = settings["do_convert_rgb"], settings["input_data_format"]
     arrays = [
-        channels_last(image, rgb=rgb, data_format=data_format) for image in flat_images(images)
+        backend.channels_last(image, rgb=rgb, data_format=data_format)
+        for image in flat_images(images)
     ]
-    return _pixels(arrays, settings, hw_of)
+    return _pixels(arrays, settings, hw_of, backend)
 
 
-def label_maps(maps: Any, settings: Mapping[str, Any], hw_of: HwOf) -> list[NDArray[np.int64]]:
+def label_maps(
+    maps: Any, settings: Mapping[str, Any], hw_of: HwOf, backend: Backend | None = None
+) -> list[NDArray[np.int64]]:
     """Return segmentation maps at the size of masks, each (h, w), or (3, h, w) for an RGB image."""
+    backend = backend or TORCHVISION
     arrays = [
         channels_last(each, rgb=False, data_format="channels_first")
         for each in flat_images(maps, ndim=2)
@@ -80,25 +110,30 @@ def label_maps(maps: Any, settings: Mapping[str, Any], hw_of: HwOf) -> list[NDAr
         "size": settings["mask_size"],
         "pad_size": settings.get("mask_pad_size"),
     }
-    planes = _pixels(arrays, of_masks, hw_of).planes
+    planes = _pixels(arrays, of_masks, hw_of, backend).planes
     return [(each[0] if len(each) == 1 else each).astype(np.int64, copy=False) for each in planes]
 
 
-def _pixels(arrays: list[Image], settings: Mapping[str, Any], hw_of: HwOf) -> Pixels:
+def _pixels(
+    arrays: list[Image], settings: Mapping[str, Any], hw_of: HwOf, backend: Backend
+) -> Pixels:
     if not arrays:
         raise ArgumentIndexError("images: expected at least one image, found none")
     before = [array.shape[:2] for array in arrays]
     size = settings["size"]
     after = [hw_of(hw, size) for hw in before] if settings["do_resize"] else before
-    resample = _filter(settings["resample"]) if settings["do_resize"] else BILINEAR
+    resample = _filter(settings["resample"], backend) if settings["do_resize"] else BILINEAR
     if settings["do_center_crop"]:
-        resized = [_resized(*each, resample) for each in zip(arrays, after, strict=True)]
-        arrays = [_center_crop(array, settings["crop_size"]) for array in resized]
+        resized = [
+            array if array.shape[:2] == hw else backend.resized(array, hw, resample)
+            for array, hw in zip(arrays, after, strict=True)
+        ]
+        arrays = [_center_crop(array, settings["crop_size"], backend) for array in resized]
         frames = [array.shape[:2] for array in arrays]
     else:
         frames = after
     targets = _frame(frames, settings)
-    planes = _Planes(settings, resample)
+    planes = _Planes(settings, resample, backend)
     count = len(arrays) if len(set(targets)) == 1 and planes.is_float(arrays) else 0
     room = np.empty((count, 3, *targets[0]), np.float32)
     found = [
@@ -108,15 +143,16 @@ def _pixels(arrays: list[Image], settings: Mapping[str, Any], hw_of: HwOf) -> Pi
     return Pixels(room if count else found, before, after)
 
 
-def _filter(resample: Any) -> int:
+def _filter(resample: Any, backend: Backend) -> int:
     """Return the number of one of Pillow's filters that is here."""
     name = getattr(resample, "value", resample)
     number = _NAMED.get(name, name) if isinstance(name, str) else name
     if number not in _NUMBERED and not isinstance(number, str):
         raise ArgumentKeyError(f"resample: expected one of Pillow's filters, found {resample!r}")
-    if number not in (NEAREST, BILINEAR, BICUBIC):
+    if number not in backend.filters:
         raise UnsupportedError(
-            f"resample: expected 0 (nearest), 2 (bilinear) or 3 (bicubic), found {resample!r}"
+            f"resample: expected one of {backend.filters} (0 nearest, 2 bilinear, 3 bicubic), "
+            f"found {resample!r}"
         )
     return int(number)
 
@@ -143,24 +179,23 @@ def _frame(frames: Sequence[Hw], settings: Mapping[str, Any]) -> Sequence[Hw]:
 class _Planes:
     """Makes planes (C, H, W) of images: resized, normalized, and padded with 0."""
 
-    def __init__(self, settings: Mapping[str, Any], resample: int) -> None:
-        self.resample = resample
-        self.rescale = bool(settings["do_rescale"])
-        self.normalize = bool(settings["do_normalize"])
-        self.factor = settings["rescale_factor"]
-        self.mean, self.std = settings["image_mean"], settings["image_std"]
+    def __init__(self, settings: Mapping[str, Any], resample: int, backend: Backend) -> None:
+        self.settings, self.resample, self.backend = settings, resample, backend
+        self.is_fast = backend is TORCHVISION and resample in _FILTERS
 
     def is_float(self, arrays: list[Image]) -> bool:
         """Tell whether all become float32 (3, H, W)."""
-        made = self.normalize or self.rescale
+        made = self.settings["do_normalize"] or self.settings["do_rescale"]
         return made and all(array.shape[2] == 3 and array.dtype == np.uint8 for array in arrays)
 
     def of(self, image: Image, hw: Hw, frame: Hw, out: NDArray[Any] | None) -> NDArray[Any]:
         """Return an image in a frame; float32 of RGB bytes go to `out`, if it is given."""
-        if out is not None and self.resample in _FILTERS:
+        if out is not None and self.is_fast:
             _core.image_to_planes(image, hw, self.levels, out, _FILTERS[self.resample])
             return out
-        planes = self.values(np.moveaxis(_resized(image, hw, self.resample), -1, 0))
+        if image.shape[:2] != hw:
+            image = self.backend.resized(image, hw, self.resample)
+        planes = self.backend.values(np.moveaxis(image, -1, 0), self.settings)
         result = np.zeros((len(planes), *frame), planes.dtype) if out is None else out
         result[:, : hw[0], : hw[1]] = planes
         result[:, hw[0] :] = 0
@@ -170,31 +205,31 @@ class _Planes:
     @cached_property
     def levels(self) -> NDArray[np.float32]:
         """Return the value of each byte, (256, 3)."""
-        bytes_ = np.arange(256, dtype=np.uint8)
-        planes = self.values(np.broadcast_to(bytes_[:, None], (3, 256, 1)))
+        bytes_ = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None], (3, 256, 1))
+        planes = self.backend.values(bytes_, self.settings)
         return np.ascontiguousarray(planes[:, :, 0].T)
 
-    def values(self, planes: NDArray[Any]) -> NDArray[Any]:
-        """Return planes (C, H, W) rescaled and normalized."""
-        if not self.normalize:
-            return _rescaled(planes, self.factor) if self.rescale else planes
-        mean, std = np.asarray(self.mean, np.float32), np.asarray(self.std, np.float32)
-        if not self.rescale and self.std is not None and not np.all(std):
-            raise InvalidArgumentError(
-                f"image_std: expected numbers other than 0, found {self.std}"
-            )
-        if self.rescale:  # both at once
-            inverse = np.float32(1.0 / self.factor)
-            mean, std = mean * inverse, std * inverse
-        if mean.size not in (1, len(planes)) or std.size not in (1, len(planes)):
-            raise ArgumentRuntimeError(
-                f"image_mean: expected one number, or one for each of {len(planes)} channels, "
-                f"found {self.mean} and {self.std}"
-            )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            centered = planes.astype(np.float32) - mean.reshape(-1, 1, 1)
-            np.divide(centered, std.reshape(-1, 1, 1), out=centered)
-        return centered
+
+def _values(planes: NDArray[Any], settings: Mapping[str, Any]) -> NDArray[Any]:
+    """Return planes (C, H, W) rescaled and normalized, both at once."""
+    factor = settings["rescale_factor"]
+    if not settings["do_normalize"]:
+        return _rescaled(planes, factor) if settings["do_rescale"] else planes
+    mean, std = (np.asarray(settings[name], np.float32) for name in ("image_mean", "image_std"))
+    if settings["do_rescale"]:
+        inverse = np.float32(1.0 / factor)
+        mean, std = mean * inverse, std * inverse
+    elif not np.all(std):
+        raise InvalidArgumentError(f"image_std: expected other numbers than 0, found {std}")
+    if mean.size not in (1, len(planes)) or std.size not in (1, len(planes)):
+        raise ArgumentRuntimeError(
+            f"image_mean: expected one number, or one for each of {len(planes)} channels, found "
+            f"{mean} and {std}"
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centered = planes.astype(np.float32) - mean.reshape(-1, 1, 1)
+        np.divide(centered, std.reshape(-1, 1, 1), out=centered)
+    return centered
 
 
 def _rescaled(planes: NDArray[Any], factor: float) -> NDArray[Any]:
@@ -205,8 +240,6 @@ def _rescaled(planes: NDArray[Any], factor: float) -> NDArray[Any]:
 
 def _resized(image: Image, hw: Hw, resample: int) -> Image:
     """Return an image (H, W, C) in another size, of the same type."""
-    if image.shape[:2] == hw:
-        return image
     if resample == NEAREST:
         rows, columns = (_nearest(old, new) for old, new in zip(image.shape[:2], hw, strict=True))
         return image[rows[:, None], columns]
@@ -235,15 +268,19 @@ def _nearest(old: int, new: int) -> NDArray[np.intp]:
     return np.minimum(np.floor(positions).astype(np.intp), old - 1)
 
 
-def _center_crop(image: Image, size: SizeDict | None) -> Image:
+def _center_crop(image: Image, size: SizeDict | None, backend: Backend) -> Image:
     """Return the middle of an image (H, W, C), with 0 around it where it is smaller."""
     if size is None or size.height is None or size.width is None:
         raise InvalidArgumentError(f"crop_size: expected 'height' and 'width', found {size}")
     wanted = (size.height, size.width)
     more = [max(new - old, 0) for new, old in zip(wanted, image.shape[:2], strict=True)]
-    image = np.pad(image, [*((n // 2, (n + 1) // 2) for n in more), (0, 0)])
+    less, rest = [n // 2 for n in more], [(n + 1) // 2 for n in more]
+    before, after = (less, rest) if backend is TORCHVISION else (rest, less)
+    image = np.pad(image, [*zip(before, after, strict=True), (0, 0)])
     top, left = (int((old - new) / 2.0) for old, new in zip(image.shape[:2], wanted, strict=True))
     return image[top : top + wanted[0], left : left + wanted[1]]
 
+
+TORCHVISION = Backend(channels_last, _resized, _values, (NEAREST, BILINEAR, BICUBIC))
 
 __dir__ = public_names(__name__)

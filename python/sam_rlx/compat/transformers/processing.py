@@ -49,7 +49,7 @@ class Processor:
             A folder or hub id with ``processor_config.json``, or with
             ``preprocessor_config.json`` and the files of other parts; or a file of settings.
         **kwargs
-            Settings in place of those of the files: of the image processor, and `target_size`
+            Settings instead of those of the files: of the image processor, and `target_size`
             and `point_pad_value`. `size` leaves `target_size` as it is, as upstream does. Also
             `subfolder`, `revision`, `token`, `cache_dir`, `local_files_only` of the source, and
             `return_unused_kwargs`. Others have no effect.
@@ -99,7 +99,7 @@ class Processor:
         options: dict[str, Any],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Return a part from the files of a source; `kwargs` are settings in place of theirs."""
+        """Return a part from the files of a source; `kwargs` are settings instead of theirs."""
         if name != "image_processor":
             return kind.from_pretrained(source, **options, **kwargs)
         settings = kind.get_settings(source, options)

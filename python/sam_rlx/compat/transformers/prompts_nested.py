@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._internal.printable import shown
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentRuntimeError, ArgumentTypeError, expects
 from sam_rlx.compat.common.tensors import is_torch
@@ -154,9 +155,7 @@ def _as_lists(name: str, value: Any, levels: int) -> Any:
         return value if levels == 0 else [_as_lists(name, each, levels - 1) for each in value]
     if value is None or isinstance(value, (int, float)):
         return value
-    raise ArgumentTypeError(
-        f"{name}: expected lists of Python's numbers, found {type(value).__name__} {value!r}"
-    )
+    raise ArgumentTypeError(f"{name}: expected lists of Python's numbers, found {shown(value)}")
 
 
 def lengths(value: list[Any]) -> list[int]:
@@ -195,7 +194,7 @@ def as_array(name: str, value: list[Any], dtype: Any) -> NDArray[Any]:
     while kinds == {True}:
         kinds = {isinstance(each, list) for each in level}
         if kinds == {True, False}:
-            raise ArgumentTypeError(f"{name}: expected lists beside each other, found {level!r}")
+            raise ArgumentTypeError(f"{name}: expected lists at one level, found {shown(level)}")
         if kinds == {True}:
             counts = {len(each) for each in level}
             if len(counts) > 1:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx._internal.printable import shown
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentTypeError, expects
 from sam_rlx.compat.common.tensors import as_result
@@ -87,7 +88,7 @@ class SamPrompts:
             if not isinstance(inner, list) or not isinstance(inner[0], list):
                 raise InvalidArgumentError(
                     f"{name}: expected lists in a list, {depth + 1} levels at least, found "
-                    f"{type(value).__name__} {value!r}"
+                    f"{shown(value)}"
                 )
             inner = inner[0]
         if not isinstance(entries, list):
