@@ -15,19 +15,9 @@ from sam_rlx.apps.annotator.lock import ProjectLock
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
 from support.cases import quick
 from support.jupyter import wait_for
-from support.views import DISCS, NotebookView, View, after, disc_at, discs, masks, moving_discs
+from support.views import DISCS, NotebookView, View, after, disc_at, masks, moving_discs
 
 pytestmark = [pytest.mark.timeout(1200)]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Three images of discs, in a folder of their own."""
-    made = tmp_path / "photos"
-    made.mkdir()
-    for at in range(3):
-        discs(made / f"disc {at}.png", at)
-    return made
 
 
 @pytest.fixture

@@ -30,24 +30,10 @@ SIZES = (((1920, 1080), 0.70), ((1366, 768), 0.60), ((900, 640), 0.60), ((390, 8
 PARTS = ("top", "rail", "stage", "panel", "strip", "status")
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Where a server answers."""
-    with serving("--threads", "1") as found:
-        yield found
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
     """Three images of discs."""
     return [discs(tmp_path / f"disc {k}.png", k) for k in range(3)]
-
-
-@pytest.fixture
-def view(chrome: Any, address: str) -> Iterator[View]:
-    found = View(chrome, address)
-    yield found
-    found.close()
 
 
 @pytest.fixture(params=quick(["page", "lab/tree", "notebooks"], 0))
@@ -114,7 +100,6 @@ def test_keys_everywhere(anywhere: View, files: list[Path], focus: str) -> None:
             view.idle(lambda now: now["index"] > 0)
         before = view.idle()
         view.page.keyboard.press(key)
-        view.page.wait_for_timeout(20)
         after = view.idle()
         if key in ("d", "a", "PageDown", "PageUp"):
             after = view.idle(lambda now, seen=seen, before=before: seen(now) != seen(before))

@@ -27,13 +27,6 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Where a server answers."""
-    with serving("--threads", "1") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return discs(tmp_path_factory.mktemp("images") / "discs.png")
 

@@ -11,6 +11,11 @@ const bytesOf = (part) =>
     ? new Uint8Array(part)
     : new Uint8Array(part.buffer, part.byteOffset, part.byteLength);
 
+async function inflated(part) {
+  const stream = new Blob([part]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
 export class Wire {
   id = Math.random().toString(36).slice(2);
   seq = 0;
@@ -20,6 +25,7 @@ export class Wire {
   ends = [];
   nudgedFrom = 0; // when it began
   nudgeAt = 0;
+  inflating = null; // settled when the messages that came so far were heard
 
   // `hear(head, buffers, asked)` takes messages, and what they answer; `lose()` is called at the end of the connection.
   constructor(model, hear, lose) {
@@ -65,9 +71,20 @@ export class Wire {
     return seq;
   }
 
+  // Messages are heard in their order, also where some have to be inflated before.
   take(head, buffers) {
     this.heard = true;
     if (head.to && head.to !== this.id && head.to !== "page") return;
+    if (!this.inflating && !head.deflated?.length) return this.deliver(head, buffers);
+    const ready = Promise.all(buffers.map((part, at) => (head.deflated?.includes(at) ? inflated(part) : part)));
+    const turn = Promise.all([ready, this.inflating]).then(([all]) => {
+      if (this.inflating === turn) this.inflating = null;
+      this.deliver(head, all);
+    }).catch(reportError);
+    this.inflating = turn;
+  }
+
+  deliver(head, buffers) {
     const asked = head.answer?.view === this.id ? this.waiting.get(head.answer.seq) : undefined;
     if (asked) this.waiting.delete(head.answer.seq);
     this.gone = false;
