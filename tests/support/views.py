@@ -140,6 +140,21 @@ class View:
         while (at := self.settled()["index"]) != index:
             self.page.keyboard.press("d" if at < index else "a")
 
+    def wheel(self, turn: float, until: Callable[[dict[str, Any]], Any]) -> None:
+        """Turn the wheel over what is under the mouse until a condition holds.
+
+        `turn` is below 0 to come nearer.
+        """
+        while not until(now := self.idle()):
+            self.page.mouse.wheel(0, turn)
+            scale = now["scale"]
+            self.until(lambda now, scale=scale: now["scale"] != scale)
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the window another size, and wait until the image has its own anew."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        wait_for(lambda: self.page.evaluate(RESIZED, [width, height]), "another size")
+
     def goto(self, frame: int) -> None:
         """Go to a frame of a clip, by the slider."""
         self.page.locator("input.srx-seek").fill(str(frame))
@@ -197,6 +212,13 @@ DROP = """([event, name, type, data]) => {
   const made = event === "drop" ? new DragEvent("drop", { dataTransfer: transfer })
     : new ClipboardEvent("paste", { clipboardData: transfer });
   document.dispatchEvent(made);
+}"""
+# Whether the window has a size, and the sheet of the image that of its element.
+RESIZED = """([width, height]) => {
+  const canvas = document.querySelector("canvas.srx-view");
+  const fits = (pixels, side) => Math.abs(pixels - side * devicePixelRatio) <= 1;
+  return innerWidth === width && innerHeight === height && canvas &&
+    fits(canvas.width, canvas.clientWidth) && fits(canvas.height, canvas.clientHeight);
 }"""
 # Each run of it shows a widget on the files that are named then.
 CELL = """import json, sam_rlx

@@ -45,7 +45,7 @@ def test_reload_keeps_everything(view: NotebookView, folder: Path) -> None:
         view.key("+")
     before = known(view)
     view.notebook.command("docmanager:save")
-    view.page.wait_for_timeout(1000)
+    view.notebook.wait_until("!window.jupyterapp.shell.currentWidget.context.model.dirty")
     view.page.reload()
     view.idle(lambda now: len(now["objects"]) == 2)
     assert view.idle()["name"] == "disc 1.png"
@@ -190,7 +190,7 @@ def test_speed_and_memory(view: NotebookView, folder: Path) -> None:
             begun = view.run(code)
         x, y = 20 + (number * 37) % 280, 20 + (number * 53) % 200
         view.canvas.move(x, y)
-        view.page.wait_for_timeout(10)
+        view.peek()
         if number % 5 == 0:
             view.canvas.click(x, y)
             view.key("Control+z")

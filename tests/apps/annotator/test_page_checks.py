@@ -264,8 +264,7 @@ def test_layout(chrome: Any, address: str, files: list[Path], scheme: str, zoom:
     view.click(*DISCS[0])
     for (width, height), least in SIZES:
         inner = (width // zoom, height // zoom)
-        view.page.set_viewport_size({"width": inner[0], "height": inner[1]})
-        view.page.wait_for_timeout(100)
+        view.resize(*inner)
         view.idle()
         stage = view.box("canvas.srx-view")
         assert stage is not None
@@ -452,9 +451,7 @@ def test_zoom_is_true(view: View, tmp_path: Path, height: int, width: int) -> No
     for x, y in middles if cases.full else middles[:1]:
         view.key("0")
         view.canvas.move(x, y)
-        while view.idle()["scale"] < 8:
-            view.page.mouse.wheel(0, -400)
-            view.page.wait_for_timeout(30)
+        view.wheel(-400, lambda now: now["scale"] >= 8)
         view.page.mouse.move(3, 3)
         expected, *samples = seen(0.2, 0.8)
         assert expected.size > 4000
@@ -487,10 +484,8 @@ def test_zoom_is_true_of_masks(view: View, tmp_path: Path) -> None:
         "input.srx-files", [str(tmp_path / "gray.png"), str(tmp_path / "comb.json")]
     )
     view.idle(lambda now: len(now["objects"]) == 1)
-    while view.idle()["scale"] < 8:
-        view.canvas.move(1800, 1200)
-        view.page.mouse.wheel(0, -400)
-        view.page.wait_for_timeout(30)
+    view.canvas.move(1800, 1200)
+    view.wheel(-400, lambda now: now["scale"] >= 8)
     view.page.mouse.move(3, 3)
 
     def painted() -> list[bool]:

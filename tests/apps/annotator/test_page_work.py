@@ -83,40 +83,87 @@ def test_reload_keeps_everything(chrome: Any, address: str, folder: Path, moment
     view.close()
 
 
+class Line:
+    """The messages of a server on their way to a page, which can be held up."""
+
+    def __init__(self, view: View) -> None:
+        self.held: list[tuple[Any, bytes]] | None = None
+        self._kinds: tuple[str, ...] = ()
+        self._ends: list[Any] = []
+        view.page.route_web_socket("**/session", self._route)
+
+    def _route(self, socket: Any) -> None:
+        server = socket.connect_to_server()
+        server.on_message(lambda message: self._hand(socket, message))
+        self._ends = [server, socket]
+
+    def _hand(self, socket: Any, message: bytes) -> None:
+        if self.held is not None and (self.held or unpacked(message)[0]["type"] in self._kinds):
+            self.held.append((socket, message))
+        else:
+            socket.send(message)
+
+    def hold(self, *kinds: str) -> None:
+        """Hold the next message of one of these types, and all behind it."""
+        self._kinds, self.held = kinds, []
+
+    def release(self) -> None:
+        held, self.held = self.held or [], None
+        for socket, message in held:
+            socket.send(message)
+
+    def cut(self) -> None:
+        """Break the connection."""
+        for end in self._ends:
+            end.close()
+
+
 def test_an_image_is_not_at_rest_before_its_objects(
     chrome: Any, address: str, folder: Path
 ) -> None:
     """Between the message with an image and the one with its objects the view waits."""
     view = View(chrome, "about:blank")
-    held: list[bytes] | None = None  # messages from the one with the objects on
-
-    def routed(socket: Any) -> None:
-        def hand(message: bytes) -> None:
-            if held is not None and (held or unpacked(message)[0]["type"] in ("state", "edit")):
-                held.append(message)
-            else:
-                socket.send(message)
-
-        socket.connect_to_server().on_message(hand)
-
-    view.page.route_web_socket("**/session", routed)
+    line = Line(view)
     view.go(address)
     view.open(*sorted(folder.iterdir())[:2])
     view.click(*DISCS[0])
     view.key("Enter")
     view.key("d")
     view.idle(lambda now: now["index"] == 1)
-    held = []
+    line.hold("state", "edit")
     view.page.keyboard.press("a")
-    now = view.until(lambda now: now["index"] == 0 and now["drawn"] and held)
+    now = view.until(lambda now: now["index"] == 0 and now["drawn"] and line.held)
     assert (now["busy"], now["objects"]) == (True, [])
-    held = []
-    view.page.reload()  # the same where a page begins
-    now = view.until(lambda now: now["index"] == 0 and now["drawn"])
-    assert (now["busy"], now["objects"]) == (True, [])
-    held = None
-    view.page.reload()
+    line.release()
     assert len(view.idle()["objects"]) == 1
+    line.hold("state", "edit")
+    view.page.reload()  # the same where a page begins
+    now = view.until(lambda now: now["index"] == 0 and now["drawn"] and line.held)
+    assert (now["busy"], now["objects"]) == (True, [])
+    line.release()
+    assert len(view.idle()["objects"]) == 1
+    view.close()
+
+
+def test_what_is_done_before_a_session_is_there_again(
+    chrome: Any, address: str, folder: Path
+) -> None:
+    """After a break a click waits for the session, and for what was current."""
+    view = View(chrome, "about:blank")
+    line = Line(view)
+    view.go(address)
+    view.open(*sorted(folder.iterdir())[:1])
+    view.click(*DISCS[0])
+    line.hold("opened")
+    line.cut()
+    view.until(lambda now: line.held)
+    assert view.peek()["link"] == "down"  # type: ignore[index]
+    view.canvas.click(DISCS[0][0] + 9, DISCS[0][1] + 7)
+    view.until(lambda now: now["outbox"] == 1)
+    line.release()
+    (one,) = view.settled()["objects"]
+    assert one["points"] == 2
+    assert view.said() == ""
     view.close()
 
 

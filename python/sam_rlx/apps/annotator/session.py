@@ -480,8 +480,8 @@ class Session:
                 end()
             except Exception as error:
                 errors.append(error)
-            for error in errors:
-                self._tell(error, view, answer)
+            for one in errors:
+                self._tell(one, view, answer)
             if ended is not None:
                 ended(errors[0] if errors else None)
 

@@ -215,7 +215,9 @@ const REDUCERS = {
   },
   status: (state, { head }) => ({ status: { text: head.text, part: head.part, stops: !!head.stops } }),
   note: (state, { head }) => ({ note: { text: head.text, actions: [] }, sending: 0 }),
-  error: (state, { head }) => ({ error: head.text, sending: 0 }),
+  error: (state, { head }) => ({
+    error: head.text, sending: 0, link: state.link === "down" ? "open" : state.link, // not resumed
+  }),
   pictured: (state, { head, address }) => ({ thumbs: new Map(state.thumbs).set(head.index, address) }),
   masks(state, { head, buffers }) {
     const kept = state.frames.get(head.frame);
@@ -227,12 +229,12 @@ const REDUCERS = {
   progress: (state, { head }) =>
     ({ running: head.running, done: head.done, total: head.total }),
   welcome: (state, { head }) => ({
-    link: "open",
+    link: state.image ? state.link : "open", // with an image: open when its session is there
     page: { models: head.models, maxBytes: head.max_bytes, projects: head.projects },
     about: state.about || head.about,
   }),
   projects: (state, { head }) => ({ page: { ...state.page, projects: head.projects } }),
-  opened: () => ({ thumbs: new Map(), sending: 0 }),
+  opened: () => ({ link: "open", thumbs: new Map(), sending: 0 }),
 
   // ---- what the browser has made of them
   decoded: (state, { head, bitmap }) => (state.image === head ? { bitmap } : {}),
@@ -250,7 +252,7 @@ const REDUCERS = {
   linked: (state, { link, reason = "" }) => ({ link, reason, hover: null }),
   ticked: (state, { slow, unheard }) => ({ slow, unheard }),
   heard: (state, { good }) => ({
-    heard: true, link: ["gone", "down"].includes(state.link) ? "open" : state.link,
+    heard: true, link: state.link === "gone" ? "open" : state.link,
     error: good ? "" : state.error,
   }),
 

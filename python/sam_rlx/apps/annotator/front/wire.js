@@ -171,6 +171,7 @@ function unpacked(message) {
 // What is never sent again, since it changes nothing that is kept.
 const PASSING = new Set(["ready", "bye", "leave", "hover", "stop", "frame", "thumbnail", "tiles", "image", "export",
   "load", "import_as", "open", "resume", "remove"]);
+const OF_PAGE = new Set(["open", "resume", "remove"]); // what needs no session
 const OUTBOX = "sam_rlx outbox";
 const MOST = 256; // gestures
 const PAUSES = [250, 500, 1000, 2000, 5000]; // ms between attempts to connect
@@ -202,6 +203,7 @@ export class SocketModel {
   listeners = new Map();
   outbox = new Outbox();
   project = undefined; // whose gestures these are
+  opened = false; // whether its session is there since the last break: what is done before waits
   attempt = 0;
 
   constructor(address) {
@@ -212,6 +214,7 @@ export class SocketModel {
   }
 
   connect() {
+    this.opened = false;
     this.socket = new WebSocket(this.address);
     this.socket.binaryType = "arraybuffer";
     this.socket.onmessage = (event) => {
@@ -243,7 +246,8 @@ export class SocketModel {
 
   send(head, _, buffers, kept = true) {
     if (kept) this.outbox.keep(head, this.project);
-    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(packed(head, buffers));
+    if (this.socket?.readyState === WebSocket.OPEN && (this.opened || OF_PAGE.has(head.type)))
+      this.socket.send(packed(head, buffers));
   }
 
   // Send again what a break has cost.
