@@ -28,7 +28,7 @@ WIDTH = 1100
 COINS = ((346, 185), (335, 44), (55, 50))
 IDLE = "!f.busy"
 # The street of docs/media, and photographs of scikit-image behind it; the class of each object.
-PHOTOS = ("motorcycle_left.png", "chelsea.png", "coffee.png", "astronaut.png", "rocket.jpg")
+PHOTOS = ("coffee.png", "chelsea.png", "astronaut.png", "rocket.jpg")
 CLASSES, DIGITS = ("trailer", "helmet"), "222331111"
 
 IMAGE_CELL = """import sam_rlx

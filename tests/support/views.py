@@ -145,10 +145,12 @@ class View:
 
         `turn` is below 0 to come nearer.
         """
-        while not until(now := self.idle()):
+        now = self.idle()
+        while not until(now):
+            before = now["scale"]
             self.page.mouse.wheel(0, turn)
-            scale = now["scale"]
-            self.until(lambda now, scale=scale: now["scale"] != scale)
+            wait_for(lambda: (self.peek() or {}).get("scale") != before, "another scale")  # noqa: B023
+            now = self.idle()
 
     def resize(self, width: int, height: int) -> None:
         """Give the window another size, and wait until the image has its own anew."""
