@@ -63,18 +63,18 @@ def test_masks_that_cells_begin_with_are_begun_once(
         w = SegmentWidget(model, image)
         w.start(first, "first")
         w.click(44, 44, 0)
-        w.commit()
-        w.start(second)
+        w.start(second)  # begins an object, whatever is current
+        w.start(second | first)
         found.append(state(w._session.project.history))
-        assert (len(w.objects), w.current and w.current.number) == (2, 2)
+        assert (len(w.objects), w.current and w.current.number) == (3, 3)
         ended(w)
     assert found[0] == found[1] == found[2]
     w = SegmentWidget(model, image)
     w.start(first)
     w.commit()
     w.start(first)  # meant: that of the earlier run was begun again already
-    w.start(first | second)  # another mask
-    assert len(w.objects) == 4
+    w.start(first & ~np.roll(first, 3, 1))  # another mask
+    assert len(w.objects) == 5
     w.close()
 
 

@@ -381,7 +381,8 @@ def test_two_processes_of_one_folder(chrome: Any, servers: Any, folder: Path) ->
     with second.context.expect_page() as opened:
         second.page.get_by_text("Go to its address", exact=True).click()
     there = opened.value
-    there.wait_for_function("document.querySelector('.srx')?.front?.peek()?.objects.length === 1")
+    objects = "document.querySelector('.srx')?.front?.peek()?.objects.length"
+    wait_for(lambda: there.evaluate(objects) == 1, "the project at its address")
     assert there.url.startswith(one.project(folder))
     assert there.locator("span.srx-saved").inner_text() == "Saved"
     there.close()

@@ -549,7 +549,7 @@ class ImageSession(ExportGestures):
         named = "" if unnamed else fields.name({"name": name})
         packed = PackedMask.of(mask)
         start = Start(1, FRAME, packed)
-        if self.repeats(start):
+        if self.repeats(start, begins=True):
             return
         masks = {FRAME: Mask(packed, 1.0, "hand")}
         self._begin(

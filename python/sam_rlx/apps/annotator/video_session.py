@@ -239,7 +239,7 @@ class VideoSession(ExportGestures):
         self._check_frame(frame)
         mask = mask_of_size(mask, self.hw)
         named = "" if name is None else fields.name({"name": name})
-        if self.repeats(Start(0, frame, PackedMask.of(mask))):
+        if self.repeats(Start(0, frame, PackedMask.of(mask)), begins=True):
             return
         self._begin_with(frame, "begin with a mask", [(named, mask, 1.0, "hand")])
 
