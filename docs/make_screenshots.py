@@ -1,4 +1,4 @@
-"""Make the screenshots of docs/screenshots: Jupyter, serve, texts, a video and a parity report.
+"""Make the screenshots of docs/screenshots: the page, Jupyter, texts, a video and a parity report.
 
 Run ``python docs/make_screenshots.py [NAME ...]`` from the checkout, with chromium on PATH; needs
 the extra ``test``, and ``parity`` for the report.
@@ -6,24 +6,30 @@ the extra ``test``, and ``parity`` for the report.
 
 import contextlib
 import io as streams
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import skimage
+from make_images import STREET
 from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from support import cookbook  # noqa: E402
-from support.interactive import serving  # noqa: E402
+from support.interactive import Server, serving  # noqa: E402
 from support.jupyter import PATIENCE, Canvas, JupyterServer, NotebookPage, browser  # noqa: E402
 
 WIDTH = 1100
 COINS = ((346, 185), (335, 44), (55, 50))
 IDLE = "!f.busy"
+# The street of docs/media, and photographs of scikit-image behind it; the class of each object.
+PHOTOS = ("coffee.png", "chelsea.png", "astronaut.png", "rocket.jpg")
+CLASSES, DIGITS = ("trailer", "helmet"), "222331111"
 
 IMAGE_CELL = """import sam_rlx
 from sam_rlx.widget import SegmentWidget
@@ -63,6 +69,44 @@ def notebook(chrome: Any, folder: Path, cell: str, act: Callable[[Canvas], None]
         return bytes(page.screenshot())
     finally:
         server.close()
+
+
+def annotator(chrome: Any, folder: Path) -> bytes:
+    """Show nine objects of three classes on a photograph of a folder."""
+    photos = folder / "annotated"
+    photos.mkdir()
+    shutil.copy(ROOT / "docs" / "media" / "street.jpg", photos / "0 street.jpg")
+    for at, name in enumerate(PHOTOS):
+        shutil.copy(Path(skimage.__file__).parent / "data" / name, photos / f"{at + 1} {name}")
+    server = Server(str(photos))
+    try:
+        page = chrome.new_page(viewport={"width": 1366, "height": 820})
+        page.goto(server.project(photos))
+        canvas = Canvas(page)
+        canvas.wait(IDLE)
+        for number, name in enumerate(CLASSES):
+            page.locator(".srx-classes button").first.click()
+            page.keyboard.type(name)
+            page.keyboard.press("Enter")
+            canvas.wait(f"f.classes.length === {number + 2} && {IDLE}")
+        for number, (digit, prompt) in enumerate(zip(DIGITS, STREET, strict=True)):
+            if "box" in prompt:
+                x0, y0, x1, y1 = prompt["box"]
+                canvas.drag((x0, y0), (x1, y1))
+            for point in prompt.get("point_coords", []):
+                canvas.wait(IDLE)
+                canvas.click(*point)
+            canvas.wait(f"f.objects.length === {number + 1} && {IDLE}")
+            canvas.press(digit)
+            canvas.wait(f"f.objects.at(-1).class === {digit} && {IDLE}")
+            if number < len(STREET) - 1:
+                canvas.press("Enter")
+                canvas.wait(f"f.current === null && {IDLE}")
+        page.mouse.move(3, 3)
+        canvas.wait(f"f.sharp && {IDLE}")
+        return bytes(page.screenshot())
+    finally:
+        server.kill()
 
 
 def jupyter(chrome: Any, folder: Path) -> bytes:
@@ -137,7 +181,7 @@ def parity(chrome: Any, folder: Path) -> bytes:
     return bytes(page.screenshot())
 
 
-MAKERS = {maker.__name__: maker for maker in (jupyter, serve, text, video, parity)}
+MAKERS = {maker.__name__: maker for maker in (annotator, jupyter, serve, text, video, parity)}
 
 
 def main() -> None:

@@ -1,13 +1,15 @@
-"""Record docs/widget.webp: the widget in JupyterLab, in real Chromium.
+"""Record docs/widget.webp: the widget in JupyterLab, in real Chromium, on a cat of scikit-image.
 
 Run ``python docs/record_widget.py`` from the checkout; needs the extra ``test`` and chromium.
 """
 
 import io as streams
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+import skimage
 from PIL import Image
 
 ROOT = Path(__file__).parents[1]
@@ -18,9 +20,9 @@ from support.jupyter import Canvas, JupyterServer, NotebookPage, browser  # noqa
 CELL = """import sam_rlx
 from sam_rlx.widget import SegmentWidget
 
-w = SegmentWidget(sam_rlx.load_model("sam-nano"), "coins.jpg")
+w = SegmentWidget(sam_rlx.load_model("sam-nano"), "cat.png")
 w"""
-COINS = ((346, 185), (335, 44), (55, 50))
+CLICKED = ((168, 112), (322, 135), (263, 243))  # two eyes and the nose
 SIZE, SHOWN = {"width": 1000, "height": 860}, 720
 STEP_MS, REST_MS = 110, 900
 
@@ -58,28 +60,28 @@ class Film:
 
 
 def record(folder: Path) -> Film:
-    """Click three coins, and go back and forth by one."""
+    """Click eyes and nose, and go back and forth by one."""
     server = JupyterServer(folder)
     try:
-        coins = ROOT / "python" / "sam_rlx" / "assets" / "coins.jpg"
-        (server.work / "coins.jpg").write_bytes(coins.read_bytes())
-        server.notebook("coins.ipynb", CELL)
+        cat = Path(skimage.__file__).parent / "data" / "chelsea.png"
+        shutil.copy(cat, server.work / "cat.png")
+        server.notebook("cat.ipynb", CELL)
         with browser() as chrome:
             page = chrome.new_context(viewport=SIZE).new_page()
-            notebook = NotebookPage(page, server, "coins.ipynb")
+            notebook = NotebookPage(page, server, "cat.ipynb")
             notebook.command("application:toggle-left-area")
             notebook.run_all()
             canvas = Canvas(page)
             canvas.wait("!f.busy")
             film, at = Film(canvas), (200.0, 120.0)
-            for coin in COINS:
-                film.glide(at, coin, 5)
-                canvas.click(*coin)
+            for position in CLICKED:
+                film.glide(at, position, 5)
+                canvas.click(*position)
                 canvas.wait("!f.busy")
-                film.shoot(coin, REST_MS)
+                film.shoot(position, REST_MS)
                 canvas.press("Enter")
                 canvas.wait("!f.busy && f.current === null")
-                at = coin
+                at = position
             for key in ("Control+z", "Control+y"):
                 canvas.press(key)
                 canvas.wait("!f.busy")

@@ -127,6 +127,7 @@ void register_model(py::module_& m) {
       .def_property_readonly("supports_video",
                              [](const Model& x) { return x.info().supports_video; })
       .def_property_readonly("supports_text", [](const Model& x) { return x.info().supports_text; })
+      .def_property_readonly("has_hq_token", [](const Model& x) { return x.info().has_hq_token; })
       .def_property_readonly("config",
                              [](const Model& x) { return python_config(x.config(), x.family()); })
       .def_property_readonly("report", report_of);

@@ -102,8 +102,8 @@ class Model:
     def variant(self) -> str:
         """Size of the network.
 
-        That of a release, such as ``"vit_b"``, ``"hiera_t"`` or ``"sam3"``: ``sam-rlx info`` lists
-        them. ``"sam-nano"``, ``"sam2-nano"`` or ``"sam3-nano"``. ``"custom"`` for other sizes.
+        That of a release, such as ``"vit_b"``, ``"hiera_t"`` or ``"sam3"``: ``sam-rlx models``
+        lists them. ``"sam-nano"``, ``"sam2-nano"`` or ``"sam3-nano"``. ``"custom"`` for others.
         """
         return self._core.variant
 

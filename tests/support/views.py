@@ -15,7 +15,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from support.interactive import serving
 from support.jupyter import Canvas, JupyterServer, NotebookPage, wait_for
+from support.mask_messages import shown_mask
 
 # Middles of the discs of `discs`.
 DISCS = ((80, 70), (210, 90), (150, 180))
@@ -137,7 +139,23 @@ class View:
         """Go to an image of the queue by keys."""
         while (at := self.settled()["index"]) != index:
             self.page.keyboard.press("d" if at < index else "a")
-            self.page.wait_for_timeout(20)
+
+    def wheel(self, turn: float, until: Callable[[dict[str, Any]], Any]) -> None:
+        """Turn the wheel over what is under the mouse until a condition holds.
+
+        `turn` is below 0 to come nearer.
+        """
+        now = self.idle()
+        while not until(now):
+            before = now["scale"]
+            self.page.mouse.wheel(0, turn)
+            wait_for(lambda: (self.peek() or {}).get("scale") != before, "another scale")  # noqa: B023
+            now = self.idle()
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the window another size, and wait until the image has its own anew."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        wait_for(lambda: self.page.evaluate(RESIZED, [width, height]), "another size")
 
     def goto(self, frame: int) -> None:
         """Go to a frame of a clip, by the slider."""
@@ -158,7 +176,6 @@ class View:
     def key(self, key: str) -> dict[str, Any]:
         """Press a key, wherever the focus is."""
         self.page.keyboard.press(key)
-        self.page.wait_for_timeout(20)
         return self.idle()
 
     def said(self) -> str:
@@ -197,6 +214,13 @@ DROP = """([event, name, type, data]) => {
   const made = event === "drop" ? new DragEvent("drop", { dataTransfer: transfer })
     : new ClipboardEvent("paste", { clipboardData: transfer });
   document.dispatchEvent(made);
+}"""
+# Whether the window has a size, and the sheet of the image that of its element.
+RESIZED = """([width, height]) => {
+  const canvas = document.querySelector("canvas.srx-view");
+  const fits = (pixels, side) => Math.abs(pixels - side * devicePixelRatio) <= 1;
+  return innerWidth === width && innerHeight === height && canvas &&
+    fits(canvas.width, canvas.clientWidth) && fits(canvas.height, canvas.clientHeight);
 }"""
 # Each run of it shows a widget on the files that are named then.
 CELL = """import json, sam_rlx
@@ -273,6 +297,32 @@ RUN = """async (code) => {
 }"""
 
 
+@pytest.fixture(scope="module")
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where a server of the module answers, with the packaged model that it names as `MODEL`."""
+    model = getattr(request.module, "MODEL", "sam-nano")
+    with serving("--threads", "1", "--model", model) as found:
+        yield found
+
+
+@pytest.fixture
+def view(chrome: Any, address: str) -> Iterator[View]:
+    """A page of that server."""
+    found = View(chrome, address)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three images of discs, in a folder of their own."""
+    made = tmp_path / "photos"
+    made.mkdir()
+    for at in range(3):
+        discs(made / f"disc {at}.png", at)
+    return made
+
+
 @contextmanager
 def view_in(request: pytest.FixtureRequest, chrome: Any) -> Iterator[View]:
     """Give a view where the parameter of a fixture says: on a "page", or in a notebook's path.
@@ -290,14 +340,8 @@ def view_in(request: pytest.FixtureRequest, chrome: Any) -> Iterator[View]:
 def masks(view: View) -> dict[int, NDArray[np.bool_]]:
     """Return the masks that the page has, by number of the object."""
     shown = view.page.evaluate("document.querySelector('.srx').front.peek({ masks: true })")
-    found = {}
-    for one, (head, bits) in zip(shown["objects"], shown["masks"], strict=True):
-        (width, height), (x0, y0, x1, y1) = head["size"], head["box"]
-        mask = np.zeros((height, width), bool)
-        rows = np.array(bits, np.uint8).reshape(y1 - y0, -1)
-        mask[y0:y1, x0:x1] = np.unpackbits(rows, axis=1, count=x1 - x0).astype(bool)
-        found[one["id"]] = mask
-    return found
+    pairs = zip(shown["objects"], shown["masks"], strict=True)
+    return {one["id"]: shown_mask(head, bits) for one, (head, bits) in pairs}
 
 
 def after(view: View, act: Any) -> dict[str, Any]:

@@ -53,6 +53,31 @@ def test_the_same_cells_again_change_nothing(model: sam_rlx.Model, image: np.nda
     again.close()
 
 
+def test_masks_that_cells_begin_with_are_begun_once(
+    model: sam_rlx.Model, image: np.ndarray
+) -> None:
+    first, second = (np.zeros(image.shape[:2], bool) for _ in range(2))
+    first[40:80, 40:80] = second[90:120, 130:170] = True
+    found = []
+    for _ in range(3):
+        w = SegmentWidget(model, image)
+        w.start(first, "first")
+        w.click(44, 44, 0)
+        w.start(second)  # begins an object, whatever is current
+        w.start(second | first)
+        found.append(state(w._session.project.history))
+        assert (len(w.objects), w.current and w.current.number) == (3, 3)
+        ended(w)
+    assert found[0] == found[1] == found[2]
+    w = SegmentWidget(model, image)
+    w.start(first)
+    w.commit()
+    w.start(first)  # meant: that of the earlier run was begun again already
+    w.start(first & ~np.roll(first, 3, 1))  # another mask
+    assert len(w.objects) == 5
+    w.close()
+
+
 def test_other_clicks_than_before_are_done(model: sam_rlx.Model, image: np.ndarray) -> None:
     run(model, image)
     w = SegmentWidget(model, image)
@@ -100,9 +125,12 @@ def test_a_clip_again() -> None:
         v = VideoWidget(model, clip)
         v.click(0, 40, 30)
         v.click(0, 60, 30, 0)
+        v.commit()
+        v.start(1, np.hypot(x - 80, y - 50) < 8, "other")
         v.track(0)
         found.append(state(v._session.project.history))
         ended(v)
+        assert len(v.objects) == 2
     assert found[0] == found[1]
 
 

@@ -91,6 +91,32 @@ def test_what_builds_on_an_edit_of_several_items_goes_first() -> None:
     assert state(history) == state(History(project()))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_an_object_as_it_was(seed: int) -> None:
+    """What it was after each record; what was undone since then counts as never done."""
+    history = History(project())
+    worker = Worker(history, seed)
+    work = (worker.click, worker.click, worker.paint, worker.delete, worker.merge, worker.split)
+    seen: list[tuple[int, dict[str, Document]]] = []
+    for _ in range(40):
+        work[int(worker.random.integers(len(work)))]()
+        seen.append((history.n, dict(history.documents)))
+
+    def check() -> None:
+        for n, documents in seen:
+            for key, document in documents.items():
+                for number in range(1, document.next_number + 1):
+                    assert history.object_at(key, number, n) == document.get(number)
+
+    check()
+    assert worker.click()
+    assert worker.click()
+    check()
+    (key,) = history.edits[-1].documents
+    assert history.undo(key)
+    check()
+
+
 def test_numbers_are_never_used_again() -> None:
     history = History(project())
     put(history, "aaaa", Document().with_objects(_object(1)))

@@ -21,6 +21,7 @@ from sam_rlx.apps.annotator.predict import PREVIEW
 from sam_rlx.apps.annotator.values import PackedMask
 from sam_rlx.apps.annotator.worker import Worker
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
+from support.mask_messages import mask_of
 
 ASSETS = Path(sam_rlx.__file__).parent / "assets"
 POINT, OTHER, BOX = (346, 185), (295, 190), [315, 153, 380, 214]
@@ -82,17 +83,6 @@ def predictor(model: sam_rlx.Model, image: Any) -> sam_rlx.ImagePredictor:
     return made
 
 
-def unpacked(head: dict[str, Any], bits: bytes) -> np.ndarray:
-    """Read a mask of a message, as the protocol says."""
-    width, height = head["size"]
-    x0, y0, x1, y1 = head["box"]
-    mask = np.zeros((height, width), np.bool_)
-    if bits:
-        rows = np.frombuffer(bits, np.uint8).reshape(y1 - y0, -1)
-        mask[y0:y1, x0:x1] = np.unpackbits(rows, axis=1)[:, : x1 - x0]
-    return mask
-
-
 @pytest.mark.parametrize("shape", [(1, 1), (7, 13), (64, 33)])
 def test_packed_masks(shape: tuple[int, int]) -> None:
     random = np.random.default_rng(0)
@@ -100,7 +90,7 @@ def test_packed_masks(shape: tuple[int, int]) -> None:
         mask = random.uniform(size=shape) < density
         packed = PackedMask.of(mask)
         assert (packed.to_mask() == mask).all()
-        assert (unpacked(packed.head(1), packed.bits) == mask).all()
+        assert (mask_of(packed.head(1), packed.bits) == mask).all()
         np.testing.assert_array_equal(_core.rle_decode(packed.run_lengths(), shape), mask)
         room = [(0, -side % 3) for side in shape]
         cells = np.pad(mask, room).reshape(-(-shape[0] // 3), 3, -(-shape[1] // 3), 3)
@@ -194,11 +184,11 @@ def test_a_view_sees_what_there_is(session: ImageSession, view: View) -> None:
     session.receive({"type": "hover", "view": "a", "seq": 2, "x": POINT[0], "y": POINT[1]})
     session.receive({"type": "click", "view": "a", "seq": 3, "x": POINT[0], "y": POINT[1]})
     head, buffers = view.wait("state", 3)
-    sent = unpacked(head["masks"][0], buffers[0])
+    sent = mask_of(head["masks"][0], buffers[0])
     assert (sent == session.document.objects[0].mask).all()
     session.receive({"type": "ready", "view": "b", "seq": 1})
     state = [one for one in view.messages if one[2] == "b" and one[0]["type"] == "state"]
-    assert (unpacked(state[0][0]["masks"][0], state[0][1][0]) == sent).all()
+    assert (mask_of(state[0][0]["masks"][0], state[0][1][0]) == sent).all()
 
 
 def test_hover_is_what_a_click_gives(session: ImageSession, view: View) -> None:
@@ -207,7 +197,7 @@ def test_hover_is_what_a_click_gives(session: ImageSession, view: View) -> None:
     assert session.document.objects == ()
     session.call("click", x=POINT[0], y=POINT[1])
     mask = session.document.objects[0].mask
-    assert (unpacked(head["mask"], buffers[0]) == mask).all()
+    assert (mask_of(head["mask"], buffers[0]) == mask).all()
 
 
 def test_hover_on_a_large_image_is_smaller_and_alike(model: sam_rlx.Model, view: View) -> None:
@@ -217,7 +207,7 @@ def test_hover_on_a_large_image_is_smaller_and_alike(model: sam_rlx.Model, view:
     head, buffers = view.wait("hover", 1)
     assert max(head["mask"]["size"]) == PREVIEW
     session.call("click", x=6 * POINT[0], y=6 * POINT[1])
-    hovered = unpacked(head["mask"], buffers[0])
+    hovered = mask_of(head["mask"], buffers[0])
     clicked = session.document.objects[0].mask
     rows = ((np.arange(hovered.shape[0]) + 0.5) * 1818 / hovered.shape[0]).astype(int)
     columns = ((np.arange(hovered.shape[1]) + 0.5) * 2304 / hovered.shape[1]).astype(int)

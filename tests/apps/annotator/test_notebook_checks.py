@@ -15,19 +15,9 @@ from sam_rlx.apps.annotator.lock import ProjectLock
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
 from support.cases import quick
 from support.jupyter import wait_for
-from support.views import DISCS, NotebookView, View, after, disc_at, discs, masks, moving_discs
+from support.views import DISCS, NotebookView, View, after, disc_at, masks, moving_discs
 
 pytestmark = [pytest.mark.timeout(1200)]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Three images of discs, in a folder of their own."""
-    made = tmp_path / "photos"
-    made.mkdir()
-    for at in range(3):
-        discs(made / f"disc {at}.png", at)
-    return made
 
 
 @pytest.fixture
@@ -55,7 +45,7 @@ def test_reload_keeps_everything(view: NotebookView, folder: Path) -> None:
         view.key("+")
     before = known(view)
     view.notebook.command("docmanager:save")
-    view.page.wait_for_timeout(1000)
+    view.notebook.wait_until("!window.jupyterapp.shell.currentWidget.context.model.dirty")
     view.page.reload()
     view.idle(lambda now: len(now["objects"]) == 2)
     assert view.idle()["name"] == "disc 1.png"
@@ -200,7 +190,7 @@ def test_speed_and_memory(view: NotebookView, folder: Path) -> None:
             begun = view.run(code)
         x, y = 20 + (number * 37) % 280, 20 + (number * 53) % 200
         view.canvas.move(x, y)
-        view.page.wait_for_timeout(10)
+        view.peek()
         if number % 5 == 0:
             view.canvas.click(x, y)
             view.key("Control+z")

@@ -30,24 +30,10 @@ SIZES = (((1920, 1080), 0.70), ((1366, 768), 0.60), ((900, 640), 0.60), ((390, 8
 PARTS = ("top", "rail", "stage", "panel", "strip", "status")
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Where a server answers."""
-    with serving("--threads", "1") as found:
-        yield found
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
     """Three images of discs."""
     return [discs(tmp_path / f"disc {k}.png", k) for k in range(3)]
-
-
-@pytest.fixture
-def view(chrome: Any, address: str) -> Iterator[View]:
-    found = View(chrome, address)
-    yield found
-    found.close()
 
 
 @pytest.fixture(params=quick(["page", "lab/tree", "notebooks"], 0))
@@ -114,7 +100,6 @@ def test_keys_everywhere(anywhere: View, files: list[Path], focus: str) -> None:
             view.idle(lambda now: now["index"] > 0)
         before = view.idle()
         view.page.keyboard.press(key)
-        view.page.wait_for_timeout(20)
         after = view.idle()
         if key in ("d", "a", "PageDown", "PageUp"):
             after = view.idle(lambda now, seen=seen, before=before: seen(now) != seen(before))
@@ -279,8 +264,7 @@ def test_layout(chrome: Any, address: str, files: list[Path], scheme: str, zoom:
     view.click(*DISCS[0])
     for (width, height), least in SIZES:
         inner = (width // zoom, height // zoom)
-        view.page.set_viewport_size({"width": inner[0], "height": inner[1]})
-        view.page.wait_for_timeout(100)
+        view.resize(*inner)
         view.idle()
         stage = view.box("canvas.srx-view")
         assert stage is not None
@@ -467,9 +451,7 @@ def test_zoom_is_true(view: View, tmp_path: Path, height: int, width: int) -> No
     for x, y in middles if cases.full else middles[:1]:
         view.key("0")
         view.canvas.move(x, y)
-        while view.idle()["scale"] < 8:
-            view.page.mouse.wheel(0, -400)
-            view.page.wait_for_timeout(30)
+        view.wheel(-400, lambda now: now["scale"] >= 8)
         view.page.mouse.move(3, 3)
         expected, *samples = seen(0.2, 0.8)
         assert expected.size > 4000
@@ -502,10 +484,8 @@ def test_zoom_is_true_of_masks(view: View, tmp_path: Path) -> None:
         "input.srx-files", [str(tmp_path / "gray.png"), str(tmp_path / "comb.json")]
     )
     view.idle(lambda now: len(now["objects"]) == 1)
-    while view.idle()["scale"] < 8:
-        view.canvas.move(1800, 1200)
-        view.page.mouse.wheel(0, -400)
-        view.page.wait_for_timeout(30)
+    view.canvas.move(1800, 1200)
+    view.wheel(-400, lambda now: now["scale"] >= 8)
     view.page.mouse.move(3, 3)
 
     def painted() -> list[bool]:

@@ -12,19 +12,9 @@ import sam_rlx
 from sam_rlx.apps.annotator.imports import READERS
 from sam_rlx.widget import SegmentWidget
 from support.cases import quick
-from support.views import DISCS, View, discs
+from support.views import DISCS, View
 
 pytestmark = pytest.mark.timeout(1200)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Three images of discs, in a folder of their own."""
-    made = tmp_path / "photos"
-    made.mkdir()
-    for at in range(3):
-        discs(made / f"disc {at}.png", at)
-    return made
 
 
 def contents(file: Path) -> dict[str, bytes]:

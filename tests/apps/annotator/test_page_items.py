@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx.widget import SegmentWidget
-from support.interactive import serving
 from support.jupyter import wait_for
 from support.views import DISCS, View, discs
 
 from tests.apps.annotator.test_import_as import zipped
 from tests.apps.annotator.test_tracks_left import circles
 
+MODEL = "sam3-nano"  # knows words and clips
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Where a server answers, with a model that takes words."""
-    with serving("--threads", "1", "--model", "sam3-nano") as found:
-        yield found
-
-
-@pytest.fixture
-def view(chrome: Any, address: str) -> Iterator[View]:
-    found = View(chrome, address, (1366, 768))
-    yield found
-    found.close()
 
 
 def states(view: View) -> list[str]:

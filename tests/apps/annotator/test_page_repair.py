@@ -27,13 +27,6 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Where a server answers."""
-    with serving("--threads", "1") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return discs(tmp_path_factory.mktemp("images") / "discs.png")
 
@@ -127,9 +120,11 @@ def test_strokes_equal_numpy(
     view = View(chrome, address, (1100, 800), device_scale_factor=ratio)
     view.open(image)
     view.canvas.move(160, 170)  # what stays where it is
-    for _ in range(abs(zoom)):
-        view.page.mouse.wheel(0, -100 if zoom > 0 else 100)
-    view.page.wait_for_timeout(50)
+    whole = view.idle()["scale"]
+    nearest = max(whole * np.exp(0.15 * zoom), 0.9 * whole)
+    view.wheel(
+        -100 if zoom > 0 else 100, lambda now: now["scale"] == pytest.approx(nearest) or not zoom
+    )
     view.click(*DISCS[2])
     before = masks(view)[1]
     view.key("b")

@@ -109,7 +109,7 @@ STORY = """async () => {
   page.on_note({ text: "a", about: "text", best: 0.31, threshold: 0.5 });
   page.on_loaded({ objects: 2, absent: ["b.png"], passed_over: 1 });
   put({ note: null, unsaved: "the disk is full" });
-  put({ unsaved: "", readOnly: "it is open elsewhere" });
+  put({ unsaved: "", readOnly: "it is open elsewhere", elsewhere: "http://127.0.0.1/" });
   put({ readOnly: "", link: "down" });
   put({ link: "ended", reason: "too many tabs" });
   const done = [item(0, "done"), item(1, "done")];

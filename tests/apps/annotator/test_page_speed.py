@@ -38,8 +38,13 @@ def with_objects(path: Path, hw: tuple[int, int], count: int) -> Path:
     return path
 
 
-def sent_for_a_click(chrome: Any, servers: Any, path: Path, count: int) -> dict[str, int]:
-    """Return the bytes that the page gets for a click beside so many objects, by message."""
+def sent_for_a_click(
+    chrome: Any, servers: Any, path: Path, count: int, part: tuple[float, float]
+) -> tuple[dict[str, int], float]:
+    """Return the bytes that the page gets for a click beside so many objects, by message.
+
+    And the part of the image that the box of the largest answer has.
+    """
     server = servers(str(path))
     view = View(chrome, "about:blank")
     received: list[bytes] = []
@@ -51,20 +56,26 @@ def sent_for_a_click(chrome: Any, servers: Any, path: Path, count: int) -> dict[
     view.go(server.project(path))
     now = view.idle(lambda now: len(now["objects"]) == count)
     with Image.open(path) as image:
-        x, y = (side * 15 / 16 for side in image.size)
+        x, y = (side * at for side, at in zip(image.size, part, strict=True))
     box = view.canvas.canvas.bounding_box()
     at = box["x"] + now["left"] + x * now["scale"], box["y"] + now["top"] + y * now["scale"]
     view.page.mouse.move(*at)  # its hover is none of the click
-    view.idle(lambda now: now["hover"])
-    view.page.wait_for_timeout(300)
+    view.idle(lambda now: now["hover"] and now["sharp"])
     received.clear()
     view.page.mouse.down()
     view.page.mouse.up()
     view.idle(lambda now: len(now["objects"]) == count + 1)
-    view.page.wait_for_timeout(100)
+    # What is sent for the click comes before the answer to this.
+    view.page.mouse.move(at[0] - 60, at[1] - 60)
+    view.idle(lambda now: now["hover"])
     view.close()
     server.kill()
-    return {unpacked(data)[0]["type"]: len(data) for data in received}
+    heads = [(unpacked(data)[0], len(data)) for data in received]
+    heads = [(head, length) for head, length in heads if head["type"] != "hover"]
+    masks = [mask for head, _ in heads if head["type"] == "edit" for mask in head["masks"]]
+    boxes = [(mask["box"], mask["size"]) for mask in masks]
+    largest = max((x1 - x0) * (y1 - y0) / (w * h) for (x0, y0, x1, y1), (w, h) in boxes)
+    return {head["type"]: length for head, length in heads}, largest
 
 
 @pytest.mark.parametrize(
@@ -77,12 +88,25 @@ def test_speed_and_memory_of_a_click(
     few, many = (
         sent_for_a_click(
             *(chrome, servers, with_objects(tmp_path / f"{count}.png", (height, width), count)),
-            count,
-        )
+            *(count, (15 / 16, 15 / 16)),
+        )[0]
         for count in (3, most)
     )
     assert sum(many.values()) < 4000, many
     assert sum(many.values()) < 1.2 * sum(few.values()), (few, many)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "count"), quick([(1200, 1600, 100), (3648, 5472, 500)], 0)
+)
+def test_speed_and_memory_of_a_click_on_the_ground(
+    chrome: Any, servers: Any, tmp_path: Path, height: int, width: int, count: int
+) -> None:
+    """Where an answer is all that lies around the objects it is below 4 kB too."""
+    path = with_objects(tmp_path / "many.png", (height, width), count)
+    told, largest = sent_for_a_click(chrome, servers, path, count, (0.5, 0.94))
+    assert largest > 0.8
+    assert sum(told.values()) < 4000, told
 
 
 def resident(server: Server) -> int:

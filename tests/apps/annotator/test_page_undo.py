@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.cases import quick
-from support.interactive import serving
 from support.jupyter import wait_for
 from support.views import DISCS, View, after, discs, masks, moving_discs, painted
 
+MODEL = "sam3-nano"  # knows words and clips
 pytestmark = pytest.mark.timeout(1200)
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Where a server answers, which knows words and clips."""
-    with serving("--threads", "1", "--model", "sam3-nano") as found:
-        yield found
-
-
-@pytest.fixture
-def view(chrome: Any, address: str) -> Iterator[View]:
-    found = View(chrome, address, (1100, 800))
-    yield found
-    found.close()
 
 
 def all_of(view: View) -> list[Any]:

@@ -18,19 +18,13 @@ import numpy as np
 import pytest
 from PIL import Image
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
+from sam_rlx.apps.serve.tabs import unpacked
 from support.cases import quick
-from support.interactive import Server, serving
+from support.interactive import Server
 from support.jupyter import wait_for
 from support.views import DISCS, View, after, discs, masks, painted
 
 pytestmark = pytest.mark.timeout(1200)
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Where a server answers."""
-    with serving("--threads", "1") as found:
-        yield found
 
 
 @pytest.fixture
@@ -39,16 +33,6 @@ def server() -> Iterator[Server]:
     running = Server()
     yield running
     running.kill()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Three images of discs, in a folder of their own."""
-    made = tmp_path / "photos"
-    made.mkdir()
-    for at in range(3):
-        discs(made / f"disc {at}.png", at)
-    return made
 
 
 def known(view: View) -> list[Any]:
@@ -99,9 +83,92 @@ def test_reload_keeps_everything(chrome: Any, address: str, folder: Path, moment
     view.close()
 
 
-def test_open_adds_to_the_queue(view_of: Any, folder: Path, tmp_path: Path) -> None:
+class Line:
+    """The messages of a server on their way to a page, which can be held up."""
+
+    def __init__(self, view: View) -> None:
+        self.held: list[tuple[Any, bytes]] | None = None
+        self._kinds: tuple[str, ...] = ()
+        self._ends: list[Any] = []
+        view.page.route_web_socket("**/session", self._route)
+
+    def _route(self, socket: Any) -> None:
+        server = socket.connect_to_server()
+        server.on_message(lambda message: self._hand(socket, message))
+        self._ends = [server, socket]
+
+    def _hand(self, socket: Any, message: bytes) -> None:
+        if self.held is not None and (self.held or unpacked(message)[0]["type"] in self._kinds):
+            self.held.append((socket, message))
+        else:
+            socket.send(message)
+
+    def hold(self, *kinds: str) -> None:
+        """Hold the next message of one of these types, and all behind it."""
+        self._kinds, self.held = kinds, []
+
+    def release(self) -> None:
+        held, self.held = self.held or [], None
+        for socket, message in held:
+            socket.send(message)
+
+    def cut(self) -> None:
+        """Break the connection."""
+        for end in self._ends:
+            end.close()
+
+
+def test_an_image_is_not_at_rest_before_its_objects(
+    chrome: Any, address: str, folder: Path
+) -> None:
+    """Between the message with an image and the one with its objects the view waits."""
+    view = View(chrome, "about:blank")
+    line = Line(view)
+    view.go(address)
+    view.open(*sorted(folder.iterdir())[:2])
+    view.click(*DISCS[0])
+    view.key("Enter")
+    view.key("d")
+    view.idle(lambda now: now["index"] == 1)
+    line.hold("state", "edit")
+    view.page.keyboard.press("a")
+    now = view.until(lambda now: now["index"] == 0 and now["drawn"] and line.held)
+    assert (now["busy"], now["objects"]) == (True, [])
+    line.release()
+    assert len(view.idle()["objects"]) == 1
+    line.hold("state", "edit")
+    view.page.reload()  # the same where a page begins
+    now = view.until(lambda now: now["index"] == 0 and now["drawn"] and line.held)
+    assert (now["busy"], now["objects"]) == (True, [])
+    line.release()
+    assert len(view.idle()["objects"]) == 1
+    view.close()
+
+
+def test_what_is_done_before_a_session_is_there_again(
+    chrome: Any, address: str, folder: Path
+) -> None:
+    """After a break a click waits for the session, and for what was current."""
+    view = View(chrome, "about:blank")
+    line = Line(view)
+    view.go(address)
+    view.open(*sorted(folder.iterdir())[:1])
+    view.click(*DISCS[0])
+    line.hold("opened")
+    line.cut()
+    view.until(lambda now: line.held)
+    assert view.peek()["link"] == "down"  # type: ignore[index]
+    view.canvas.click(DISCS[0][0] + 9, DISCS[0][1] + 7)
+    view.until(lambda now: now["outbox"] == 1)
+    line.release()
+    (one,) = view.settled()["objects"]
+    assert one["points"] == 2
+    assert view.said() == ""
+    view.close()
+
+
+def test_open_adds_to_the_queue(view: View, folder: Path, tmp_path: Path) -> None:
     """Files, dropped and pasted images, a folder: all are added, and nothing goes."""
-    view = view_of
     first, second, third = sorted(folder.iterdir())
     view.open(first)
     view.click(*DISCS[0])
@@ -118,8 +185,7 @@ def test_open_adds_to_the_queue(view_of: Any, folder: Path, tmp_path: Path) -> N
     view.page.set_input_files("input.srx-folder", str(tmp_path / "cameras"))
     view.idle(lambda now: now["count"] == 6)
     view.drop(first)  # it is there
-    view.page.wait_for_timeout(300)
-    assert view.idle()["count"] == 6
+    assert view.idle(lambda now: now["name"] == first.name)["count"] == 6
     seen = set()
     for index in range(6):
         view.to(index)
@@ -127,13 +193,6 @@ def test_open_adds_to_the_queue(view_of: Any, folder: Path, tmp_path: Path) -> N
     assert len(seen) == 6
     view.to(0)
     assert known(view) == before
-
-
-@pytest.fixture
-def view_of(chrome: Any, address: str) -> Iterator[View]:
-    found = View(chrome, address)
-    yield found
-    found.close()
 
 
 # ------------------------------------------------------------------ kills
@@ -214,6 +273,34 @@ def test_server_killed_twenty_times(
     view.close("WebSocket")
 
 
+def test_escape_after_a_restart(chrome: Any, server: Server, folder: Path) -> None:
+    """What was not kept before a server ended is taken back after it: a new object, or points."""
+    view = View(chrome, server.address)
+    view.open(*sorted(folder.iterdir())[:1])
+
+    def restarted() -> None:
+        server.kill()
+        server.start()
+        view.settled()
+
+    view.click(*DISCS[0])
+    view.key("Enter")
+    before = known(view)
+    view.click(*DISCS[1])
+    restarted()
+    after(view, lambda: view.page.keyboard.press("Escape"))
+    assert known(view) == before
+    view.key("j")
+    view.click(DISCS[0][0] + 55, DISCS[0][1], button="right")
+    assert known(view) != before
+    restarted()
+    view.click(DISCS[0][0] + 9, DISCS[0][1] + 7)
+    restarted()
+    after(view, lambda: view.page.keyboard.press("Escape"))
+    assert known(view) == before
+    view.close("WebSocket")
+
+
 def test_closed_tab_opened_by_address(chrome: Any, server: Server, folder: Path) -> None:
     """The next day the address shows the work, and the images that were dropped."""
     view = View(chrome, server.address)
@@ -291,6 +378,14 @@ def test_two_processes_of_one_folder(chrome: Any, servers: Any, folder: Path) ->
     second.canvas.click(*DISCS[1])
     wait_for(lambda: "is open in" in second.said(), "a sentence")
     assert len(second.idle()["objects"]) == 1
+    with second.context.expect_page() as opened:
+        second.page.get_by_text("Go to its address", exact=True).click()
+    there = opened.value
+    objects = "document.querySelector('.srx')?.front?.peek()?.objects.length"
+    wait_for(lambda: there.evaluate(objects) == 1, "the project at its address")
+    assert there.url.startswith(one.project(folder))
+    assert there.locator("span.srx-saved").inner_text() == "Saved"
+    there.close()
     second.page.get_by_text("Take over", exact=True).click()
     wait_for(lambda: second.saved() == "Saved", "an answer")
     second.click(*DISCS[1])

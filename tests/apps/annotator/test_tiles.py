@@ -13,6 +13,7 @@ from PIL import Image
 from sam_rlx.apps.annotator.image_session import ImageSession
 from sam_rlx.apps.annotator.tiles import TILE, WHOLE, Pyramid, level_of, masks_in
 from sam_rlx.apps.annotator.values import Mask, Object, PackedMask
+from support.mask_messages import mask_of
 
 HW = (1100, 1301)
 
@@ -77,15 +78,13 @@ def test_masks_are_exact_or_keep_thin_parts(level: int, box: tuple[int, int, int
         Object(number, "a", (0, 0, 0), masks={0: Mask(PackedMask.of(mask), 1.0, "hand")})
         for number, mask in ((1, comb), (2, dots))
     ]
-    heads, bits = masks_in(objects, 0, level, box)
+    heads, buffers = masks_in(objects, 0, level, box)
     size = 1 << level
     for one, mask in ((1, comb), (2, dots)):
         shown = np.zeros([-(-side // size) for side in HW], np.bool_)
-        for head, data in zip(heads, bits, strict=True):
+        for head, buffer in zip(heads, buffers, strict=True):
             if head["object"] == one:
-                x0, y0, x1, y1 = head["box"]
-                rows = np.frombuffer(data, np.uint8).reshape(y1 - y0, -1)
-                shown[y0:y1, x0:x1] = np.unpackbits(rows, axis=1, count=x1 - x0)
+                shown |= mask_of(head, buffer)
         padded = np.pad(mask, [(0, -side % size) for side in HW])
         cells = padded.reshape(shown.shape[0], size, shown.shape[1], size).any(axis=(1, 3))
         columns = slice(box[0] // size, -(-box[2] // size))

@@ -134,6 +134,29 @@ def test_stop_ends_within_one_frame(model: sam_rlx.Model, clip: np.ndarray) -> N
     session.close()
 
 
+@pytest.mark.parametrize("part", ["_send_checks", "_keep"])
+def test_an_error_in_tracking_or_at_its_end_is_told(
+    widget: VideoWidget, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """Whoever waits for the end gets it, and the work goes on."""
+    told: list[Any] = []
+
+    def fail(*_: object) -> None:
+        raise MemoryError("checks")
+
+    widget.click(0, 40, 48)
+    session = widget._session
+    with monkeypatch.context() as patched:
+        patched.setattr(session, part, fail)
+        patched.setattr(session, "_send_to_host", lambda head, *_: told.append(head))
+        with pytest.raises(MemoryError, match="checks"):
+            widget.track()
+    assert [head["text"] for head in told if head["type"] == "error"] == ["MemoryError: checks"]
+    assert [head for head in told if head["type"] == "progress"][-1]["running"] is False
+    widget.track()
+    assert len(widget.objects[0].masks) == widget.num_frames
+
+
 def test_a_view_gets_frames_masks_and_hovers(model: sam_rlx.Model, clip: np.ndarray) -> None:
     messages: list[dict[str, Any]] = []
     came = threading.Condition()

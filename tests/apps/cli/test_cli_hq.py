@@ -76,3 +76,15 @@ def test_batches_of_prompts(path, masks, tmp_path):
         assert row["masks"][0]["area"] == int(truth.sum())
     with pytest.raises(sam_rlx.InvalidArgumentError, match=r"found \['points_per_side'\] with"):
         batch.run(demo.IMAGE, tmp_path / "x", options={"points_per_side": 2}, **given)
+
+
+@pytest.mark.parametrize("given", [{"boxes": [BOX]}, {}])
+def test_batches_of_other_models_end_at_once(tiny_checkpoint, tmp_path, given):
+    """One error at the beginning, not one for each image."""
+    pytest.importorskip("pyarrow", reason="needs pyarrow")
+    for at in range(3):
+        io.write_image(tmp_path / "images" / f"{at}.png", np.full((40, 50, 3), at, np.uint8))
+    asked = {"model": tiny_checkpoint, "workers": 1, "num_threads": 1, **given}
+    with pytest.raises(sam_rlx.InvalidArgumentError, match=r"a model of SAM-HQ, found sam tiny"):
+        batch.run(tmp_path / "images", tmp_path / "x", options={"hq_token_only": True}, **asked)
+    assert not list((tmp_path / "x").rglob("*.parquet"))

@@ -12,6 +12,7 @@ import sam_rlx
 from support.cases import quick
 from support.interactive import serving
 from support.jupyter import PATIENCE, Canvas, wait_for
+from support.mask_messages import shown_mask
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -59,14 +60,7 @@ class Tab:
     def masks(self) -> list[np.ndarray]:
         """Return the masks that the page has of all objects."""
         shown = self.canvas.root.evaluate("(root) => root.front.peek({ masks: true }).masks")
-        masks = []
-        for head, bits in shown:
-            (width, height), (x0, y0, x1, y1) = head["size"], head["box"]
-            mask = np.zeros((height, width), bool)
-            rows = np.array(bits, np.uint8).reshape(y1 - y0, -1)
-            mask[y0:y1, x0:x1] = np.unpackbits(rows, axis=1, count=x1 - x0).astype(bool)
-            masks.append(mask)
-        return masks
+        return [shown_mask(head, bits) for head, bits in shown]
 
     def check(self, predictor: sam_rlx.ImagePredictor) -> None:
         """Compare all masks with those of the prompts that the page tells of.

@@ -13,6 +13,7 @@ from sam_rlx.apps.serve.tabs import packed, unpacked
 from starlette.testclient import TestClient
 from support.interactive import SESSION, client_of, predictor_of
 from support.jupyter import wait_for
+from support.mask_messages import mask_of
 
 
 class Tab:
@@ -45,12 +46,7 @@ class Tab:
             pass
         head, buffers = state
         at = [one["id"] for one in head["masks"]].index(head["objects"][-1]["mask"])
-        mask, bits = head["masks"][at], buffers[at]
-        x0, y0, x1, y1 = mask["box"]
-        whole = np.zeros(mask["size"][::-1], bool)
-        rows = np.frombuffer(bits, np.uint8).reshape(y1 - y0, -1)
-        whole[y0:y1, x0:x1] = np.unpackbits(rows, axis=1, count=x1 - x0).astype(bool)
-        return whole
+        return mask_of(head["masks"][at], buffers[at])
 
 
 def test_two_tabs_do_not_mix(

@@ -34,7 +34,8 @@ stop   ends everything mode, or a tracking after    state
 ====== ============================================ ===========================================
 
 To views. `to` is the view that a message is for, or null; others ignore it. An answer has
-`answer`, ``{view, seq}`` of what it answers.
+`answer`, ``{view, seq}`` of what it answers. `deflated` has the indices of buffers that come as
+zlib's streams.
 
 ======== =========================================================================================
 image    kind (image, video), index, count, key, name, width, height, preview [w, h], grid [w, h]
@@ -43,19 +44,20 @@ image    kind (image, video), index, count, key, name, width, height, preview [w
          buffers[0]: JPEG or PNG bytes, none for a video
 project  classes [{number, name, color, digit}], whole, items [{index, key, name, kind, state,
          reason, objects}]: all of them if `whole`, else those that have changed
-state    revision, n (of the history), current (index or null), object (its number), class (of new
-         objects), others_stay, can_undo, can_redo, undo, redo (what they do), read_only (why),
-         unsaved (why), objects [{id, name, color, class, note, locked, points [[x, y, label]],
-         point_numbers, boxes [[x0, y0, x1, y1]], box_numbers, candidate, candidates, score, how,
-         text, gone, mask}]; in a video points and boxes end with their frame, and `mask` is null;
-         answers [{mask, score}] of the current object; masks (mask heads, their bits in the
-         buffers): those whose id a view does not know yet
+state    revision, n (of the history), current (index or null), object (its number), since (n when
+         it became that), class (of new objects), others_stay, can_undo, can_redo, undo, redo (what
+         they do), read_only (why), elsewhere (the address where it can be written), unsaved (why),
+         objects [{id, name, color, class, note, locked,
+         points [[x, y, label]], point_numbers, boxes [[x0, y0, x1, y1]], box_numbers, candidate,
+         candidates, score, how, text, gone, mask}]; in a video points and boxes end with their
+         frame, and `mask` is null; answers [{mask, score}] of the current object; masks (mask
+         heads, their bits in the buffers): those whose id a view does not know yet
 edit     as state, with the objects that have changed alone, and the numbers of those that went:
          gone
 tiles    key, level, tile, tiles [[column, row]], box, masks [{object, ...mask head}]; buffers: an
          image for each tile, then the bits of each mask in the box, at that level
 hover    mask (a mask head), score, frame (video); buffers[0] its bits
-layer    count, size [w, h]; buffers[0]: zlib of uint16 labels, 0 for none; count 0: no layer
+layer    count, size [w, h]; buffers[0]: uint16 labels, 0 for none; count 0: no layer
 status   text, for example "encoding"; "" when idle; part 0 to 1 or null
 progress done, total (video), running
 frame    frame, masks [{object, ...mask head}]; buffers: JPEG bytes, then the bits of each mask
@@ -72,5 +74,7 @@ note     text: what a person should know; about (text, everything, changed), thr
 
 A mask head is ``{id, size [w, h], box [x0, y0, x1, y1]}``: in a grid of `size` over the whole image
 the box (its end excluded) has the bits of its buffer, a row after the other, each padded to a byte,
-the highest bit first, as ``numpy.packbits(mask, axis=1)``.
+the highest bit first, as ``numpy.packbits(mask, axis=1)``. Where a head has ``runs: true`` the
+buffer says how many of these bits are 0, then how many are 1, then 0 again, and so on: each number
+in groups of 7 bits, the lowest first, a byte each, whose highest bit says that more follow.
 """

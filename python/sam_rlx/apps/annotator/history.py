@@ -15,6 +15,7 @@ from sam_rlx.apps.annotator.values import (
     PROJECT,
     Change,
     Document,
+    Object,
     Project,
     changed_document,
     changed_project,
@@ -336,6 +337,17 @@ class History:
             self._apply(changes)
             self._undone.remove(move.of)
         _fold(changes, back=move.back)
+
+    def object_at(self, key: str, number: int, n: int) -> Object | None:
+        """Return an object as it was after the record `n`; None if it was not there.
+
+        What was taken back since then counts as never done.
+        """
+        with self.lock:
+            later = [one for one in self._edits.values() if one.n > n and one.n not in self._undone]
+            changes = (change for one in reversed(later) for change in reversed(one.changes))
+            back = [one.reversed for one in changes if one.document == key and one.what != "item"]
+            return changed_document(self.document(key), back).get(number)
 
     def edit(self, n: int) -> Edit | None:
         """Return an edit by its number, None for one that is not known."""

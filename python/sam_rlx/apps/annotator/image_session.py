@@ -46,6 +46,7 @@ from sam_rlx.apps.annotator.predict import Ahead, Clicks, Encode, preview_hw, pr
 from sam_rlx.apps.annotator.projects import OpenProject
 from sam_rlx.apps.annotator.saved import OpenImages, from_saved
 from sam_rlx.apps.annotator.saved_documents import read_saved
+from sam_rlx.apps.annotator.sent_masks import deflated, sent
 from sam_rlx.apps.annotator.session import (
     UNCOLORED,
     Answer,
@@ -367,7 +368,7 @@ class ImageSession(ExportGestures):
         changed = {
             number: packed for packed, number in self._numbers.items() if number not in known
         }
-        sampled = [(number, mask.coarse(self._step)) for number, mask in changed.items()]
+        heads, buffers = sent((mask.coarse(self._step), number) for number, mask in changed.items())
         head = {
             "type": kind,
             "revision": self.revision,
@@ -377,10 +378,11 @@ class ImageSession(ExportGestures):
             ],
             "objects": [described(one, self._numbers[one.packed]) for one in objects],
             "gone": gone,
-            "masks": [mask.head(number) for number, mask in sampled],
+            "masks": heads,
+            "deflated": deflated(heads),
             "answer": answer,
         }
-        self.send(head, [mask.bits for _, mask in sampled], view)
+        self.send(head, buffers, view)
         if known_to_all:
             self._sent = set(self._numbers.values())
 
@@ -546,8 +548,13 @@ class ImageSession(ExportGestures):
         unnamed = name is None or (isinstance(name, str) and not name)
         named = "" if unnamed else fields.name({"name": name})
         packed = PackedMask.of(mask)
-        one = replace(self.new_object(masks={FRAME: Mask(packed, 1.0, "hand")}), name=named)
-        self._begin("begin with a mask", one)
+        start = Start(1, FRAME, packed)
+        if self.repeats(start, begins=True):
+            return
+        masks = {FRAME: Mask(packed, 1.0, "hand")}
+        self._begin(
+            "begin with a mask", replace(self.new_object(prompts=(start,), masks=masks), name=named)
+        )
         self.broadcast(self._asks[1])
 
     # ---------------------------------------------------------------- texts, everything mode
@@ -582,7 +589,8 @@ class ImageSession(ExportGestures):
             if self._searching:
                 raise StateError("text: expected no search in all images, found one that goes on")
             self._searching, self._stop_search = True, False
-            self._worker.start(self._search(text, threshold, self._asks, ended))
+            steps = self._search(text, threshold, self._asks)
+            self._worker.start(self.to_the_end(steps, self._end_search, ended, *self._asks))
             return
         with self._working(f"Looking for {text or 'what is like the examples'}"):
             found = self._clicks.find(text, threshold, boxes, labels)
@@ -619,31 +627,16 @@ class ImageSession(ExportGestures):
 
         self.project.edit_all(change, self._doing or "text", title, by_view(*asks))
 
-    def _search(
-        self,
-        text: str,
-        threshold: float,
-        asks: tuple[str | None, Answer],
-        ended: Callable[[Any], None] | None,
-    ) -> Iterator[None]:
-        """Look for a text in all images, one at each step."""
-        error: Exception | None = None
-        try:
-            yield from self._search_each(text, threshold, asks)
-        except Exception as found:  # whoever waits is told, and the view that asked
-            error = found
-            self._tell(found, *asks)
-        finally:
-            self._searching = False
-            if not self._worker.is_closed:
-                self.status("")
-                self._look_ahead()
-            if ended is not None:
-                ended(error)
+    def _end_search(self) -> None:
+        self._searching = False
+        if not self._worker.is_closed:
+            self.status("")
+            self._look_ahead()
 
-    def _search_each(
+    def _search(
         self, text: str, threshold: float, asks: tuple[str | None, Answer]
     ) -> Iterator[None]:
+        """Look for a text in all images, one at each step."""
         found: dict[str, list[Object]] = {}
         count, unreadable = len(self.sources), 0
         for at in range(count):
@@ -841,7 +834,7 @@ class ImageSession(ExportGestures):
         x0, y0 = max(int(box[0]), 0), max(int(box[1]), 0)
         seen = (x0, y0, min(int(np.ceil(box[2])), width), min(int(np.ceil(box[3])), height))
         objects = self.document.objects if masks else ()
-        heads, bits = masks_in(objects, FRAME, level, seen)
+        heads, buffers = masks_in(objects, FRAME, level, seen)
         head = {
             "type": "tiles",
             "key": self.key,
@@ -850,10 +843,11 @@ class ImageSession(ExportGestures):
             "tiles": wanted,
             "box": list(seen),
             "masks": heads,
+            "deflated": deflated(heads, len(images)),
             "n": self.project.history.n,
             "answer": answer,
         }
-        self.send(head, [*images, *bits], view)
+        self.send(head, [*images, *buffers], view)
 
     @gesture("a small image of an item", edits=False, later=True)
     def do_thumbnail(self, index: Index) -> None:

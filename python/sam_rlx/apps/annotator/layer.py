@@ -81,5 +81,5 @@ class Layer:
     def message(self) -> tuple[dict[str, Any], bytes]:
         """Return head and buffer of a message."""
         height, width = self.labels.shape
-        head = {"count": len(self.masks), "size": [width, height]}
+        head = {"count": len(self.masks), "size": [width, height], "deflated": [0]}
         return head, zlib.compress(self.labels.astype("<u2").tobytes(), 1)

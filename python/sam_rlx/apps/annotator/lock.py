@@ -18,7 +18,7 @@ _MAX_SHOWN = 200
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that writes a project: its host, its number, and an address where it serves."""
+    """A process that writes a project: its host, its number, and where it serves it."""
 
     host: str = ""
     pid: int = 0
@@ -26,7 +26,8 @@ class Holder:
 
     def __str__(self) -> str:
         who = f"process {self.pid} on {self.host}" if self.pid else "another process"
-        return f"{who} ({self.address})" if self.address else who
+        server = self.address.partition("/p/")[0]
+        return f"{who} ({server})" if server else who
 
 
 def lock_of(snapshot: Path) -> Path:

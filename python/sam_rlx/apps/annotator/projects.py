@@ -13,6 +13,7 @@ from pathlib import Path
 import sam_rlx
 from sam_rlx.apps.annotator.history import Edit, History, Record
 from sam_rlx.apps.annotator.lock import Holder, ProjectLock
+from sam_rlx.apps.annotator.servers import address_of
 from sam_rlx.apps.annotator.store import (
     FILE_SUFFIX,
     FOLDER_PROJECT,
@@ -164,6 +165,11 @@ class OpenProject:
             return ""
         aside = f"; what was made here is in {self._aside.name}" if self._aside else ""
         return f"it is open in {self._holder}{aside}"
+
+    @property
+    def elsewhere(self) -> str:
+        """Where a server of this user has it open to be written; "" if that is not known."""
+        return "" if self._holder is None else address_of(state_folder(), self._holder)
 
     @property
     def problem(self) -> str:

@@ -67,15 +67,16 @@ class RepairGestures(ClassGestures):
 
     # ---------------------------------------------------------------- programs that run again
 
-    def repeats(self, prompt: Prompt) -> bool:
+    def repeats(self, prompt: Prompt, *, begins: bool = False) -> bool:
         """Tell whether a program says what it said to an object in an earlier run; choose that.
 
         A notebook that is run again goes on with the work that was kept: it makes no object twice,
-        and gives none a prompt twice. Views mean what they do.
+        and gives none a prompt twice. Views mean what they do. `begins`: the prompt begins an
+        object in any case, also while there is a current one.
         """
         if self._asks[0] is not None:
             return False
-        one = self.selected
+        one = None if begins else self.selected
         if one is None:
             earlier = self._earlier.get(self.key, set())
             objects = (o for o in self.document.objects if o.number in earlier)

@@ -25,6 +25,7 @@ from sam_rlx.apps.annotator.gestures import (
     Gesture,
     Name,
     Number,
+    OptionalIndex,
     OptionalNumber,
     gesture,
     table_of,
@@ -110,6 +111,7 @@ class Session:
         self.key = ""  # of the item that is shown
         self.current: int | None = None  # number of the object that prompts change
         self._kept: Object | None = None  # what the current object was when it became that
+        self._since = 0  # the record of the history that was the last one then
         self._send_to_host = send
         self._changed = changed
         self._lock = threading.RLock()
@@ -147,7 +149,7 @@ class Session:
                 if id(answer.packed) not in shown:
                     answer.packed.fold()
         self.current = number
-        self._kept = self.document.get(number)
+        self._kept, self._since = self.document.get(number), self.project.history.n
 
     def _object(self, number: int | None) -> Object:
         """Return an object by its number; by default the current one."""
@@ -194,7 +196,7 @@ class Session:
         edit = self._edit(title, change)
         if edit is not None and select:
             with self._lock:
-                self._kept = None
+                self._kept, self._since = None, edit.n - 1
                 self.current = max(
                     int(one.key)  # type: ignore[arg-type]
                     for one in edit.changes
@@ -301,9 +303,15 @@ class Session:
         self.broadcast(self._asks[1])
 
     @gesture("choose an object", key="J, Shift+J", edits=False)
-    def do_select(self, object: OptionalNumber = None) -> None:
-        """Choose the object that prompts change; null: they begin a new one."""
+    def do_select(self, object: OptionalNumber = None, since: OptionalIndex = None) -> None:
+        """Choose the object that prompts change; null: they begin a new one.
+
+        `since`: it was chosen by a session that has ended, after that record of the history.
+        """
         self._select(None if object is None else self._object(object).number)
+        if since is not None and self.current is not None:
+            self._kept = self.project.history.object_at(self.key, self.current, since)
+            self._since = since
         self.broadcast(self._asks[1])
 
     @gesture("rename", key="F2, double click")
@@ -450,6 +458,33 @@ class Session:
         except Exception as error:  # a view asked: it is told
             self._tell(error, view, answer)
 
+    def to_the_end(
+        self,
+        steps: Iterator[None],
+        end: Callable[[], None],
+        ended: Callable[[Any], None] | None,
+        view: str | None = None,
+        answer: Answer = None,
+    ) -> Iterator[None]:
+        """Take steps, and do `end` after them, whatever happens.
+
+        A view, or all of them, and whoever waits for `ended` are told of an error in either.
+        """
+        errors: list[Exception] = []
+        try:
+            yield from steps
+        except Exception as error:
+            errors.append(error)
+        finally:
+            try:
+                end()
+            except Exception as error:
+                errors.append(error)
+            for one in errors:
+                self._tell(one, view, answer)
+            if ended is not None:
+                ended(errors[0] if errors else None)
+
     def _tell(self, error: BaseException, view: str | None, answer: Answer) -> None:
         if not isinstance(error, (SamRlxError, OSError)):
             _LOG.error("sam_rlx: a request of a view failed", exc_info=error)
@@ -543,6 +578,7 @@ class Session:
         return {
             "current": at.get(self.current) if self.current is not None else None,
             "object": None if self.selected is None else self.current,
+            "since": self._since,
             "class": self.class_number,
             "others_stay": self.others_stay,
             "can_undo": undo is not None,
@@ -551,6 +587,7 @@ class Session:
             "redo": "" if redo is None else redo.title,
             "n": self.project.history.n,
             "read_only": self.project.read_only,
+            "elsewhere": self.project.elsewhere,
             "unsaved": self.project.problem,
         }
 

@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx.apps.annotator.sent_masks import sent
 from sam_rlx.apps.annotator.sources import encoded
-from sam_rlx.apps.annotator.values import Object, PackedMask
+from sam_rlx.apps.annotator.values import Object
 
 TILE = 512  # pixels of a tile's sides, at its level
 WHOLE = 2048  # pixels of an image's longer side up to which it is sent as a whole
@@ -84,7 +85,7 @@ def _half(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def masks_in(
     objects: Sequence[Object], frame: int, level: int, box: Box
 ) -> tuple[list[dict[str, Any]], list[bytes]]:
-    """Return heads and bits of the masks of a frame, as far as they lie in a box.
+    """Return heads and buffers of the masks of a frame, as far as they lie in a box.
 
     Parameters
     ----------
@@ -94,18 +95,15 @@ def masks_in(
     box : (int, int, int, int)
         (x0, y0, x1, y1) in pixels of the image.
     """
-    heads, bits = [], []
     size = 1 << level
     x0, y0, x1, y1 = box
     # Whole cells, so that a cell at the border of the box says what it says elsewhere.
     wide = (x0 // size * size, y0 // size * size, -(-x1 // size) * size, -(-y1 // size) * size)
-    for one in objects:
-        mask = one.masks.get(frame)
-        if mask is None:
-            continue
-        part: PackedMask = mask.packed.within(wide)
-        if part.bits:
-            shown = part.coarse(size)
-            heads.append({**shown.head(0), "object": one.number})
-            bits.append(shown.bits)
-    return heads, bits
+    parts = {
+        one.number: one.masks[frame].packed.within(wide).coarse(size)
+        for one in objects
+        if frame in one.masks
+    }
+    seen = {number: part for number, part in parts.items() if not part.is_empty}
+    heads, buffers = sent((part, 0) for part in seen.values())
+    return [{**head, "object": at} for head, at in zip(heads, seen, strict=True)], buffers

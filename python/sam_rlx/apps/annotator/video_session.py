@@ -239,6 +239,8 @@ class VideoSession(ExportGestures):
         self._check_frame(frame)
         mask = mask_of_size(mask, self.hw)
         named = "" if name is None else fields.name({"name": name})
+        if self.repeats(Start(0, frame, PackedMask.of(mask)), begins=True):
+            return
         self._begin_with(frame, "begin with a mask", [(named, mask, 1.0, "hand")])
 
     @gesture("find by words", key="/")
@@ -482,46 +484,35 @@ class VideoSession(ExportGestures):
         total = sum(way.length for way in ways)
         self._stop, self._running = False, True
         self._progress(0, total, self._asks[1])
-        self._worker.start(self._steps(ways, total, numbers, ended))
+        steps = self._steps(ways, total, numbers)
+        self._worker.start(self.to_the_end(steps, self._end_tracking, ended))
 
     def _steps(
         self,
         ways: Sequence["_Way"],
         total: int,
         numbers: set[int],
-        ended: Callable[[Any], None] | None,
     ) -> Iterator[None]:
-        error: Exception | None = None
         done, edit, written = 0, 0, time.monotonic()
-        try:
-            for way in ways:
-                held = {number: self._held_on(number, way) for number in numbers}
-                to_the_end = way.end in (0, self.count - 1)
-                for frame in self._video.propagate(
-                    start_frame=way.start,
-                    max_frames=None if to_the_end else way.length,
-                    reverse=way.end < way.begin,
-                ):
-                    done += 1
-                    counted = _counted(len(numbers), "object")
-                    title = f"tracking of {counted}, {_counted(done, 'frame')}"
-                    edit = self._keep(frame, edit, title, way, held)
-                    written = self._written_by(written)
-                    self._progress(done, total, None)
-                    if edit < 0 or self._stop:  # it was undone, or stopped
-                        break
-                    yield
-                    if self._stop:
-                        break
-                if edit < 0 or self._stop:
-                    break
-        except Exception as found:  # whoever waits is told, and all views
-            error = found
-            self._tell(found, None, None)
-        finally:
-            self._end_tracking(done, total)
-            if ended is not None:
-                ended(error)
+        for way in ways:
+            held = {number: self._held_on(number, way) for number in numbers}
+            to_the_end = way.end in (0, self.count - 1)
+            for frame in self._video.propagate(
+                start_frame=way.start,
+                max_frames=None if to_the_end else way.length,
+                reverse=way.end < way.begin,
+            ):
+                done += 1
+                counted = _counted(len(numbers), "object")
+                title = f"tracking of {counted}, {_counted(done, 'frame')}"
+                edit = self._keep(frame, edit, title, way, held)
+                written = self._written_by(written)
+                self._progress(done, total, None)
+                if edit < 0 or self._stop:  # it was undone, or stopped
+                    return
+                yield
+                if self._stop:
+                    return
 
     def _written_by(self, last: float) -> float:
         """Write and show what was tracked so far, if the last time is a while ago; return when."""
@@ -532,13 +523,11 @@ class VideoSession(ExportGestures):
         self.broadcast(None)
         return now
 
-    def _end_tracking(self, done: int, total: int, said: str = "") -> None:
-        """Write and show what was tracked, with what a person should be told."""
+    def _end_tracking(self) -> None:
+        """Write and show what was tracked."""
         self._running = False
         self.project.write()
-        self._progress(done, total, None)
-        if said:
-            self.send({"type": "note", "text": said, "about": "search"}, [], None)
+        self._progress(*self._done, None)
         self._send_checks(None, None)
         self.broadcast(None)
 
@@ -621,39 +610,26 @@ class VideoSession(ExportGestures):
         finder.add_text(text, frame_index=begin)
         self._stop, self._running = False, True
         self._progress(0, self.count - begin, self._asks[1])
-        self._worker.start(self._text_steps(text, finder, begin, ended))
+        steps = self._text_steps(text, finder, begin)
+        self._worker.start(self.to_the_end(steps, self._end_tracking, ended))
 
-    def _text_steps(
-        self,
-        text: str,
-        finder: VideoPredictor,
-        begin: int,
-        ended: Callable[[Any], None] | None,
-    ) -> Iterator[None]:
-        error: Exception | None = None
+    def _text_steps(self, text: str, finder: VideoPredictor, begin: int) -> Iterator[None]:
         done, edit, written = 0, 0, time.monotonic()
         numbers: dict[Hashable, int] = {}  # of the objects, by the names that the finder gives
-        try:
-            for found in finder.propagate(start_frame=begin):
-                if self._stop:
-                    break
-                done += 1
-                title = f"tracking of {text}, {_counted(len(numbers), 'object')}"
-                edit = self._keep_text(text, found, edit, title, numbers)
-                written = self._written_by(written)
-                self._progress(done, self.count - begin, None)
-                if edit < 0:  # it was undone
-                    break
-                yield
-        except Exception as raised:  # whoever waits is told, and all views
-            error = raised
-            self._tell(raised, None, None)
-        finally:
-            nowhere = not numbers and error is None and done == self.count - begin
+        for found in finder.propagate(start_frame=begin):
+            if self._stop:
+                return
+            done += 1
+            title = f"tracking of {text}, {_counted(len(numbers), 'object')}"
+            edit = self._keep_text(text, found, edit, title, numbers)
+            written = self._written_by(written)
+            self._progress(done, self.count - begin, None)
+            if edit < 0:  # it was undone
+                return
+            yield
+        if not numbers:
             said = f"Nothing found for '{text}' in {_counted(done, 'frame')}."
-            self._end_tracking(done, self.count - begin, said if nowhere else "")
-            if ended is not None:
-                ended(error)
+            self.send({"type": "note", "text": said, "about": "search"}, [], None)
 
     def _keep_text(
         self,

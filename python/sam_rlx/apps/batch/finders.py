@@ -131,6 +131,11 @@ class _Prompts:
     def __init__(self, job: Job, model: Model) -> None:
         self._predictor = ImagePredictor(model, num_threads=job.threads)
         self._tiles, self._options = job.tiles, job.options
+        if job.options.get("hq_token_only") and not model.core.has_hq_token:
+            raise InvalidArgumentError(
+                "hq_token_only: expected false, or a model of SAM-HQ, found "
+                f"{model.family} {model.variant}"
+            )
 
     def find(self, item: Item, image: Image) -> Masks:
         check_prompts(item, (image.shape[0], image.shape[1]))

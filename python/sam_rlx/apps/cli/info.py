@@ -29,10 +29,10 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "info",
         help="what a checkpoint holds, and what this build can do",
-        description="Without MODEL: tell about this build and CPU, and list the released models "
-        "that load and the packages that the drop-ins replace. With MODEL: load it, with --lora "
-        "see whether an adapter fits, and list its tensors too. Of a file that does not load: what "
-        "it holds, how it is wrapped, and why it does not.",
+        description="Without MODEL: tell about this build and CPU, and list the packages that the "
+        "drop-ins replace; `sam-rlx models` lists the released models. With MODEL: load it, with "
+        "--lora see whether an adapter fits, and list its tensors too. Of a file that does not "
+        "load: what it holds, how it is wrapped, and why it does not.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -49,7 +49,6 @@ def run(args: argparse.Namespace) -> None:
         raise common.UsageError(f"--lora: expected it beside MODEL, found {args.lora} alone")
     found: dict[str, Any] = {"build": models.build_info()}
     if args.model is None:
-        found["releases"] = _core.releases()
         found["drop_ins"] = installed_originals()
     if args.model is not None:
         with terminal_clock("reading"):
@@ -60,22 +59,14 @@ def run(args: argparse.Namespace) -> None:
     for key, value in found["build"].items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value
         common.tell(f"{key:<16} {text}")
-    if "releases" in found:
-        _print_releases(found["releases"])
+    if "drop_ins" in found:
         _print_drop_ins(found["drop_ins"])
+        common.tell("")
+        common.tell("sam-rlx models: the released models that load, and what each is for")
     if "model" in found:
         _print_model(found["model"], found["file"])
     elif "file" in found:
         _print_file(args.model, found["file"], found["reason"])
-
-
-def _print_releases(rows: list[dict[str, Any]]) -> None:
-    common.tell("")
-    common.tell("released models that load:")
-    for row in rows:
-        megabytes = f"{row['bytes'] / 1e6:,.0f} MB"
-        names = f"{row['family']:<5} {row['version']:<4} {row['variant']:<11} {row['file']:<25}"
-        common.tell(f"  {names} {megabytes:>8}  {row['license']}")
 
 
 def _print_drop_ins(folders: dict[str, str | None]) -> None:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
         common.tell(source)
         for variant, versions in groupby(files, key=lambda row: row["variant"]):
             found = list(versions)
-            common.tell(f"  {variant:<9} {found[0]['purpose']}")
+            common.tell(f"  {variant:<11} {found[0]['purpose']}")
             for row in found:
                 size = f"{row['bytes'] / 1e6:,.0f} MB"
                 common.tell(f"    {row['file']:<25} {size:>9}  {row['license']}")

@@ -117,6 +117,8 @@ def run(args: argparse.Namespace) -> None:
     optional("serve", "starlette", "starlette")
     optional("serve", "uvicorn", "uvicorn")
     optional("serve", "websockets", "websockets")
+    from sam_rlx.apps.annotator.projects import state_folder
+    from sam_rlx.apps.annotator.servers import announced
     from sam_rlx.apps.serve import app, engine, guard, label_studio, local_files, server, stopping
 
     if args.label_studio is not None:
@@ -135,9 +137,9 @@ def run(args: argparse.Namespace) -> None:
             engine_, token, hosts, args.label_studio, stop, args.public_url, shown
         )
         port = listener.getsockname()[1]
+        base = (args.public_url or f"http://{_shown_host(args.host)}:{port}").rstrip("/")
 
         def ready() -> None:
-            base = (args.public_url or f"http://{_shown_host(args.host)}:{port}").rstrip("/")
             for local in shown:
                 common.tell(f"{local.path.name}: {base}/{token}/p/{local.identity}")
             common.tell(f"page:   {base}/?token={token}")
@@ -146,7 +148,8 @@ def run(args: argparse.Namespace) -> None:
             common.tell("Ctrl-C ends the server")
 
         try:
-            server.run(application, listener, ready, stop)
+            with announced(state_folder(), port, f"{base}/{token}"):
+                server.run(application, listener, ready, stop)
         except KeyboardInterrupt as stop:
             if type(stop) is not KeyboardInterrupt:  # another signal
                 raise

@@ -349,10 +349,9 @@ class Tab:
                 f"{self._local[identity].path.name}, whose files lie elsewhere on this machine"
             )
 
-    @property
-    def _address(self) -> str:
-        """Where this server is, for who finds a project held by it."""
-        return f"http://{self._socket.headers.get('host', '')}"
+    def _address(self, identity: str) -> str:
+        """Where this server shows a project, for who finds it held."""
+        return f"http://{self._socket.headers.get('host', '')}/p/{identity}"
 
     def _model(self, head: Mapping[str, Any]) -> str:
         return self._engine.name_of(head.get("model", self._engine.default))
@@ -380,7 +379,7 @@ class Tab:
     ) -> None:
         self._not_local("open", given)
         identity = kept.new_id() if given is None else given
-        project = kept.open_kept(identity, self._address, new=given is None)
+        project = kept.open_kept(identity, self._address(identity), new=given is None)
         files = KeptFiles(identity, self._note)
         try:
             known = project.history.project.items
@@ -413,9 +412,9 @@ class Tab:
         item = fields.text({"item": head.get("item", "")}, "item")
         local = self._local.get(identity)
         if local is None:
-            project = kept.open_kept(identity, self._address)
+            project = kept.open_kept(identity, self._address(identity))
         else:
-            project = local.open(self._address)
+            project = local.open(self._address(identity))
         try:
             if local is not None:
                 self._show_local(name, local, project, item)

@@ -247,13 +247,15 @@ export class Badge {
 
   sentence(state) {
     const { front } = this;
-    const { link, readOnly, unsaved, note } = state;
+    const { link, readOnly, elsewhere, unsaved, note } = state;
     const as = (said, bad, actions = [], closes = false) => ({ said, bad, actions, closes });
     if (link === "gone") return as(WORDS.restarted, true);
     if (link === "ended") return as(WORDS.ended(state.reason), true);
     if (link === "down") return as(state.page ? WORDS.reconnecting : WORDS.connecting, !!state.page);
     if (state.unheard) return as(WORDS.deaf, true);
     const takeOver = readOnly ? [{ title: WORDS.takeOver, act: () => front.send("take_over") }] : [];
+    if (readOnly && elsewhere)
+      takeOver.unshift({ title: WORDS.goThere, act: () => open(elsewhere, "_blank", "noopener") });
     if (state.error) return as(state.error, true, takeOver, true);
     if (note) return as(note.text, false, [...note.actions, ...takeOver], true);
     if (unsaved) return as(WORDS.unsaved(unsaved), true);

@@ -5,7 +5,6 @@ import { Badge, Bar, Rail, Status, Top } from "./bars.js";
 import { Broken, Empty, ExportDialog, ImportDialog, KeysDialog, ProjectMenu, SearchMenu, SuccessorDialog } from "./dialogs.js";
 import { icon, light, make, now } from "./dom.js";
 import { Keys, isField } from "./keys.js";
-import { inflate } from "./masks.js";
 import { Panel } from "./panel.js";
 import { Stage, Zoom } from "./stage.js";
 import { START, currentOf, fineMasks, isClip, isEvent, isLeftOut, objectOf, reduce, seenBox } from "./state.js";
@@ -167,7 +166,7 @@ export class Front {
       scale, left, top, ratio: state.stage.ratio, tool: state.tool, saved: !state.unsaved, n: state.n,
       objects: state.objects.map((one) => ({ ...one, points: one.points.length, marks: one.points })),
       current: state.current, view: wire.id,
-      drawn: !!shown, tiles: state.tiles.size, sharp: !missingTiles(state), busy: !shown || wire.busy || !!state.status.text || state.running,
+      drawn: !!shown, tiles: state.tiles.size, sharp: !missingTiles(state), busy: !shown || state.objectless || wire.busy || !!wire.inflating || !!state.status.text || state.running,
       hover: state.hover && state.hover.head.size, pointed: state.pointed, aimed: state.aimed,
       opacity: state.opacity, outline: state.outline, names: state.names, radius: state.radius,
       hidden: [...state.hidden], chosen: [...state.chosen], playing: state.playing,
@@ -240,9 +239,8 @@ export class Front {
     this.dispatch({ type: "tiled", tiles: withTiles(this.state, head, bitmaps) });
   }
 
-  async on_layer(head, [file]) {
-    const layer = head.count
-      ? { labels: await inflate(file), size: head.size, count: head.count } : null;
+  on_layer({ count, size }, [labels]) {
+    const layer = count ? { labels: new Uint16Array(labels.buffer), size, count } : null;
     this.dispatch({ type: "layered", layer });
   }
 
@@ -294,13 +292,13 @@ export class Front {
   }
 
   on_opened(head) {
-    const { current, image } = this.state;
+    const { current, since, image } = this.state;
     this.wire.waiting.clear();
     this.host.opened(head);
     this.wire.ready();
     // Before what is sent again; after the next break it would come behind that.
     if (current !== null && image?.key === head.item)
-      this.wire.send("select", { object: current }, undefined, false);
+      this.wire.send("select", { object: current, since }, undefined, false);
     this.host.resend();
   }
 

@@ -6,6 +6,38 @@ const u32 = ([r, g, b], alpha) =>
 export const newCanvas = (width = 1, height = 1) =>
   Object.assign(document.createElement("canvas"), { width, height });
 
+// The masks of a message: their bits come as they are or, which may be shorter, as how many of them are
+// 0, then 1, then 0, and so on; each number in groups of 7 bits, the lowest first.
+export const masksOf = (heads, buffers) =>
+  heads.map((head, at) => ({ head, bits: head.runs ? unrolled(head, buffers[at]) : buffers[at] }));
+
+function unrolled({ box: [x0, y0, x1, y1] }, runs) {
+  const bits = new Uint8Array((y1 - y0) * ((x1 - x0 + 7) >> 3));
+  for (let at = 0, from = 0, set = false; from < runs.length; set = !set) {
+    let end = at;
+    let part = 128;
+    for (let shift = 0; part > 127; shift += 7) {
+      part = runs[from++];
+      end += (part & 127) << shift;
+    }
+    if (set) fill(bits, at, end);
+    at = end;
+  }
+  return bits;
+}
+
+// Set the bits from one to another, the end excluded.
+function fill(bits, from, end) {
+  const [first, last] = [from >> 3, end >> 3];
+  const [begin, rest] = [255 >> (from & 7), 255 & ~(255 >> (end & 7))];
+  if (first === last) bits[first] |= begin & rest;
+  else {
+    bits[first] |= begin;
+    bits.fill(255, first + 1, last);
+    if (rest) bits[last] |= rest;
+  }
+}
+
 // Whether a pixel is set, with a border of `pad` empty pixels around the mask's box.
 function unpack(head, bits, pad) {
   const [x0, y0, x1, y1] = head.box;
@@ -90,11 +122,6 @@ export function outlinePath({ head, bits }) {
     path.lineTo(x0 + x, y0 + to);
   });
   return path;
-}
-
-export async function inflate(part) {
-  const stream = new Blob([part]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint16Array(await new Response(stream).arrayBuffer());
 }
 
 // The label of a layer at a position of the image; 0 for none.

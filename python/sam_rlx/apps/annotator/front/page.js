@@ -74,6 +74,7 @@ class Host {
 
   opened({ project, item }) {
     this.project = this.socket.project = project;
+    this.socket.opened = true;
     this.shows(item, null);
     this.load(this.later.splice(0));
   }

@@ -3,6 +3,7 @@
 // what a person or the browser does here.
 
 import { clamp } from "./dom.js";
+import { masksOf } from "./masks.js";
 
 const KEPT_FRAMES = 48;
 const MOST_SCALE = 40;
@@ -10,15 +11,18 @@ const MOST_SCALE = 40;
 export const START = {
   // of the session
   image: null, // its head
+  objectless: false, // whether the objects of the image are on their way
   bitmap: null,
   objects: [],
   current: null, // number of the object that prompts change
+  since: 0, // the record of the history after which it became that
   canUndo: false,
   canRedo: false,
   undo: "",
   redo: "",
   n: 0,
   readOnly: "",
+  elsewhere: "", // the address of a server that can write it
   unsaved: "",
   masks: new Map(), // id of a mask -> {head, bits}
   tiles: new Map(), // "level/column/row" -> bitmap: parts of a large image
@@ -143,14 +147,14 @@ const sameImage = (a, b) => a && b && a.key === b.key && a.width === b.width && 
 function withMasks(known, objects, head, buffers) {
   const used = new Set([...objects, ...(head.answers || [])].map((one) => one.mask));
   const masks = new Map([...known].filter(([id]) => used.has(id)));
-  head.masks.forEach((mask, at) => masks.set(mask.id, { head: mask, bits: buffers[at] }));
+  for (const mask of masksOf(head.masks, buffers)) masks.set(mask.head.id, mask);
   return masks;
 }
 
 // What a message on objects says, which are these now.
 const withObjects = (state, objects, { head, buffers }) => ({
-  objects, current: head.object, n: head.n, canUndo: head.can_undo, canRedo: head.can_redo,
-  undo: head.undo, redo: head.redo, readOnly: head.read_only, unsaved: head.unsaved,
+  objects, objectless: false, current: head.object, since: head.since, n: head.n, canUndo: head.can_undo, canRedo: head.can_redo,
+  undo: head.undo, redo: head.redo, readOnly: head.read_only, elsewhere: head.elsewhere, unsaved: head.unsaved,
   answers: head.answers || [], classNumber: head.class ?? 1, othersStay: head.others_stay ?? true,
   hover: head.object === state.current ? state.hover : null, // it was of the object before
   masks: withMasks(state.masks, objects, head, buffers),
@@ -169,16 +173,14 @@ function withFrame(lanes, { frame, masks }) {
   return found;
 }
 
-const framed = (heads, buffers) => heads.map((head, at) => ({ head, bits: buffers[at] }));
-
 const REDUCERS = {
   // ---- messages
   image(state, { head }) {
     const same = sameImage(state.image, head);
     const next = {
       image: head, bitmap: same ? state.bitmap : null, tiles: same ? state.tiles : new Map(), hover: null, aimed: null, broken: null,
-      masks: new Map(), frames: new Map(), sending: 0, link: "open",
-      ...(same ? {} : { objects: [], current: null, answers: [], layer: null, hidden: new Set(), examples: [],
+      objectless: true, frames: new Map(), sending: 0, link: "open",
+      ...(same ? {} : { masks: new Map(), objects: [], current: null, answers: [], layer: null, hidden: new Set(), examples: [],
         example: null, chosen: new Set(), frame: head.kind === "video" ? (head.frame ?? 0) : 0, playing: false }),
     };
     const zoom = same ? state.zoom : { ...state.zoom, fitted: true };
@@ -205,7 +207,7 @@ const REDUCERS = {
   },
   // Masks of what is seen; parts of the image come as `tiled`.
   tiles: (state, { head, buffers }) => (head.tiles.length ? {} : {
-    fine: { key: head.key, n: head.n, box: head.box, masks: framed(head.masks, buffers) },
+    fine: { key: head.key, n: head.n, box: head.box, masks: masksOf(head.masks, buffers) },
   }),
   hover(state, { head, buffers }) {
     const stale = head.frame !== undefined && head.frame !== state.frame;
@@ -213,24 +215,26 @@ const REDUCERS = {
   },
   status: (state, { head }) => ({ status: { text: head.text, part: head.part, stops: !!head.stops } }),
   note: (state, { head }) => ({ note: { text: head.text, actions: [] }, sending: 0 }),
-  error: (state, { head }) => ({ error: head.text, sending: 0 }),
+  error: (state, { head }) => ({
+    error: head.text, sending: 0, link: state.link === "down" ? "open" : state.link, // not resumed
+  }),
   pictured: (state, { head, address }) => ({ thumbs: new Map(state.thumbs).set(head.index, address) }),
   masks(state, { head, buffers }) {
     const kept = state.frames.get(head.frame);
     const lanes = withFrame(state.lanes, head);
     if (!kept) return { lanes };
-    const masks = framed(head.masks, buffers);
+    const masks = masksOf(head.masks, buffers);
     return { lanes, frames: new Map(state.frames).set(head.frame, { ...kept, masks }) };
   },
   progress: (state, { head }) =>
     ({ running: head.running, done: head.done, total: head.total }),
   welcome: (state, { head }) => ({
-    link: "open",
+    link: state.image ? state.link : "open", // with an image: open when its session is there
     page: { models: head.models, maxBytes: head.max_bytes, projects: head.projects },
     about: state.about || head.about,
   }),
   projects: (state, { head }) => ({ page: { ...state.page, projects: head.projects } }),
-  opened: () => ({ thumbs: new Map(), sending: 0 }),
+  opened: () => ({ link: "open", thumbs: new Map(), sending: 0 }),
 
   // ---- what the browser has made of them
   decoded: (state, { head, bitmap }) => (state.image === head ? { bitmap } : {}),
@@ -239,7 +243,7 @@ const REDUCERS = {
   framed(state, { head, buffers, bitmap }) {
     const frames = new Map(state.frames);
     frames.delete(head.frame);
-    frames.set(head.frame, { bitmap, masks: framed(head.masks, buffers) });
+    frames.set(head.frame, { bitmap, masks: masksOf(head.masks, buffers) });
     while (frames.size > KEPT_FRAMES) frames.delete(frames.keys().next().value);
     return { frames };
   },
@@ -248,7 +252,7 @@ const REDUCERS = {
   linked: (state, { link, reason = "" }) => ({ link, reason, hover: null }),
   ticked: (state, { slow, unheard }) => ({ slow, unheard }),
   heard: (state, { good }) => ({
-    heard: true, link: ["gone", "down"].includes(state.link) ? "open" : state.link,
+    heard: true, link: state.link === "gone" ? "open" : state.link,
     error: good ? "" : state.error,
   }),
 

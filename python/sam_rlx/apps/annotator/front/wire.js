@@ -11,6 +11,11 @@ const bytesOf = (part) =>
     ? new Uint8Array(part)
     : new Uint8Array(part.buffer, part.byteOffset, part.byteLength);
 
+async function inflated(part) {
+  const stream = new Blob([part]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
 export class Wire {
   id = Math.random().toString(36).slice(2);
   seq = 0;
@@ -20,6 +25,7 @@ export class Wire {
   ends = [];
   nudgedFrom = 0; // when it began
   nudgeAt = 0;
+  inflating = null; // settled when the messages that came so far were heard
 
   // `hear(head, buffers, asked)` takes messages, and what they answer; `lose()` is called at the end of the connection.
   constructor(model, hear, lose) {
@@ -65,9 +71,20 @@ export class Wire {
     return seq;
   }
 
+  // Messages are heard in their order, also where some have to be inflated before.
   take(head, buffers) {
     this.heard = true;
     if (head.to && head.to !== this.id && head.to !== "page") return;
+    if (!this.inflating && !head.deflated?.length) return this.deliver(head, buffers);
+    const ready = Promise.all(buffers.map((part, at) => (head.deflated?.includes(at) ? inflated(part) : part)));
+    const turn = Promise.all([ready, this.inflating]).then(([all]) => {
+      if (this.inflating === turn) this.inflating = null;
+      this.deliver(head, all);
+    }).catch(reportError);
+    this.inflating = turn;
+  }
+
+  deliver(head, buffers) {
     const asked = head.answer?.view === this.id ? this.waiting.get(head.answer.seq) : undefined;
     if (asked) this.waiting.delete(head.answer.seq);
     this.gone = false;
@@ -154,6 +171,7 @@ function unpacked(message) {
 // What is never sent again, since it changes nothing that is kept.
 const PASSING = new Set(["ready", "bye", "leave", "hover", "stop", "frame", "thumbnail", "tiles", "image", "export",
   "load", "import_as", "open", "resume", "remove"]);
+const OF_PAGE = new Set(["open", "resume", "remove"]); // what needs no session
 const OUTBOX = "sam_rlx outbox";
 const MOST = 256; // gestures
 const PAUSES = [250, 500, 1000, 2000, 5000]; // ms between attempts to connect
@@ -185,6 +203,7 @@ export class SocketModel {
   listeners = new Map();
   outbox = new Outbox();
   project = undefined; // whose gestures these are
+  opened = false; // whether its session is there since the last break: what is done before waits
   attempt = 0;
 
   constructor(address) {
@@ -195,6 +214,7 @@ export class SocketModel {
   }
 
   connect() {
+    this.opened = false;
     this.socket = new WebSocket(this.address);
     this.socket.binaryType = "arraybuffer";
     this.socket.onmessage = (event) => {
@@ -226,7 +246,8 @@ export class SocketModel {
 
   send(head, _, buffers, kept = true) {
     if (kept) this.outbox.keep(head, this.project);
-    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(packed(head, buffers));
+    if (this.socket?.readyState === WebSocket.OPEN && (this.opened || OF_PAGE.has(head.type)))
+      this.socket.send(packed(head, buffers));
   }
 
   // Send again what a break has cost.

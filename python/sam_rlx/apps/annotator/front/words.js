@@ -15,6 +15,7 @@ export const WORDS = {
   dismiss: "Close this",
   readOnly: (why) => `This can only be read: ${why}.`,
   takeOver: "Take over",
+  goThere: "Go to its address",
   unsaved: (why) => `Not saved: ${why}. It is tried again with each change.`,
   tracking: (done, total) => `Tracking: ${done} of ${counted(total, "frame")}`,
   sending: (count) => `Sending ${counted(count, "file")}`,
