@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-RUNNER = Path(__file__).resolve().parents[2] / "benchmarks" / "upstream_programs.py"
+RUNNER = Path(__file__).resolve().parents[2] / "benchmarks" / "upstream_notebooks.py"
 pytestmark = [pytest.mark.source_tree]
 CELLS = [
     "!pip install something\n%matplotlib inline",
@@ -24,8 +24,8 @@ CELLS = [
 
 
 @pytest.fixture(scope="module")
-def upstream_programs() -> Any:
-    spec = importlib.util.spec_from_file_location("upstream_programs", RUNNER)
+def upstream_notebooks() -> Any:
+    spec = importlib.util.spec_from_file_location("upstream_notebooks", RUNNER)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -34,22 +34,22 @@ def upstream_programs() -> Any:
 
 
 def test_cells_run_with_other_imports_and_failures_are_counted(
-    upstream_programs: Any, tmp_path: Path
+    upstream_notebooks: Any, tmp_path: Path
 ) -> None:
     cells = [{"cell_type": "code", "source": [cell]} for cell in CELLS]
     cells.insert(1, {"cell_type": "markdown", "source": ["from sam2 import nothing"]})
     path = tmp_path / "a.ipynb"
     path.write_text(json.dumps({"cells": cells}))
-    ran, total, errors = upstream_programs.notebook(path, tmp_path, 8)
+    ran, total, errors = upstream_notebooks.notebook(path, tmp_path, 8)
     assert (ran, total) == (4, 5)
     assert len(errors) == 1
     assert errors[0].startswith("cell 5")
     assert "ZeroDivisionError" in errors[0]
 
 
-def test_calls_of_builders_get_a_packaged_model(upstream_programs: Any) -> None:
-    changed = upstream_programs._changed("m = build_sam3_image_model(bpe_path=p)")
+def test_calls_of_builders_get_a_packaged_model(upstream_notebooks: Any) -> None:
+    changed = upstream_notebooks._changed("m = build_sam3_image_model(bpe_path=p)")
     assert changed == "m = build_sam3_image_model(checkpoint_path=MODEL, bpe_path=p)"
-    assert upstream_programs._changed("from sam3 import build_sam3_image_model") == (
+    assert upstream_notebooks._changed("from sam3 import build_sam3_image_model") == (
         "from sam_rlx.compat.sam3 import build_sam3_image_model"
     )
