@@ -23,6 +23,7 @@ class Detector:
         )
 
 
+shared.stub("roboflow")  # uploads data sets
 shared.stub("groundingdino.util.inference", Model=Detector)
 
 

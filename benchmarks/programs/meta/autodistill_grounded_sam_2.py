@@ -25,6 +25,7 @@ class Florence2:
         return supervision.Detections(xyxy=boxes, class_id=np.array([0, 0]))
 
 
+shared.stub("roboflow")  # uploads data sets
 shared.stub("autodistill_florence_2", Florence2=Florence2)
 
 

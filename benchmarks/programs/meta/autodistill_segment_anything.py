@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import shared
 import small
 
+shared.stub("roboflow")  # uploads data sets
 shared.stub("groundingdino.util.inference", Model=shared.unused)
 
 

@@ -1,5 +1,7 @@
 """dora-sam2: its node, which gets an image, boxes and points from a stub and sends masks."""
 
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 import shared
@@ -9,7 +11,7 @@ import small
 class Node:
     """Stands for dora's node: three events, and what is sent is kept."""
 
-    sent: list = []
+    sent: ClassVar[list] = []
 
     def __iter__(self):
         """Yield an image, boxes on it, and points on it."""

@@ -23,7 +23,7 @@ def prepare():
         file.write(image.transpose(2, 0, 1))
     weights = str(shared.WEIGHTS / small.SAM)
     extractor = RasterFeatureExtractor(
-        sam_checkpoint=weights, tile_size=160, overlap=32, min_area=20, max_area=8000
+        sam_checkpoint=weights, tile_size=170, overlap=0, min_area=20, max_area=8000
     )
     return extractor, path, rasterize, place["transform"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.machinery
+import json
 import os
 import sys
 import time
@@ -24,6 +25,7 @@ OUT, WEIGHTS, REPEAT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(),
 WORK = Path.cwd()  # an empty folder
 OURS = "sam_rlx.compat.common.take_over" in sys.modules
 SIZE = (170, 256)  # (H, W) of the pictures
+FAILED: dict[str, str] = {}  # what did not run, and why
 
 
 def photo(name: str = "coffee") -> np.ndarray:
@@ -97,6 +99,15 @@ def in_hub(repository: str, name: str, weights: str) -> None:
     (home / "refs" / "main").write_text("0")
 
 
+def part(name: str, call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return arrays of one part of a program; if it fails, the others count, and its error."""
+    try:
+        return call()
+    except Exception as error:  # any of the program's own too
+        FAILED[name] = f"{type(error).__name__}: {error}"
+        return {}
+
+
 def run(
     prepare: Callable[[], Any], work: Callable[[Any], dict[str, Any]], sam3: bool = False
 ) -> None:
@@ -119,7 +130,8 @@ def run(
             found = work(prepared)
             seconds.append(time.perf_counter() - begin)
     arrays = {key: np.asarray(_plain(value)) for key, value in found.items()}
-    np.savez_compressed(OUT, seconds=min(seconds), loading=loading, **arrays)
+    told = {"seconds": min(seconds), "loading": loading, "failed": json.dumps(FAILED)}
+    np.savez_compressed(OUT, **told, **arrays)
 
 
 def _plain(value: Any) -> Any:

@@ -45,11 +45,8 @@ def sam2() -> None:
     import sam2.build_sam as module
 
     if OURS:
-        image, video = module.build_sam2, module.build_sam2_video_predictor
-        module.build_sam2 = lambda _config, *rest, **named: image(None, *rest, **named)
-        module.build_sam2_video_predictor = lambda _config, *rest, **named: video(
-            None, *rest, **named
-        )
+        module.build_sam2 = _without_config(module.build_sam2)
+        module.build_sam2_video_predictor = _without_config(module.build_sam2_video_predictor)
         return
     from sam_rlx.apps.parity import packages
 
@@ -67,6 +64,15 @@ def sam2() -> None:
         self._bb_feat_sizes = [(count * grid, count * grid) for count in (4, 2, 1)]
 
     SAM2ImagePredictor.__init__ = with_sizes
+
+
+def _without_config(build: Any) -> Any:
+    """Return a builder that takes what the file says for what its config says."""
+
+    def built(config_file: Any = None, *rest: Any, **named: Any) -> Any:
+        return build(None, *rest, **named)
+
+    return built
 
 
 def _meta_sam2(

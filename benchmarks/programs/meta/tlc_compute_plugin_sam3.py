@@ -5,6 +5,11 @@ import shared
 import small
 from PIL import Image
 
+# The server of its page.
+as_it_is = lambda *_, **__: lambda function: function  # noqa: E731
+shared.stub("litestar", Response=object, get=as_it_is, post=as_it_is)
+shared.stub("litestar.params", FromPath=object)
+
 
 def prepare():
     """Load SAM 3 from the hub's folder."""
@@ -23,9 +28,15 @@ def work(module):
     results = {"masks": np.array(found["masks"]) > 0, "scores": np.array(found["scores"])}
     again, state = module.predict_single_image_with_state(image, ["circle"], 0.3, "cpu")
     results["circles"] = np.array(again["masks"]) > 0
-    results["image_embedding"] = module.get_image_embedding(state)
-    results["embeddings"] = module.get_instance_embeddings(state, again["masks_tensor"])
-    return results
+    return results | shared.part("embeddings", lambda: embeddings(module, state, again))
+
+
+def embeddings(module, state, found):
+    """Return the features of the image and of each mask, which are means of the backbone's maps."""
+    return {
+        "image_embedding": module.get_image_embedding(state),
+        "embeddings": module.get_instance_embeddings(state, found["masks_tensor"]),
+    }
 
 
 shared.run(prepare, work, sam3=True)
