@@ -8,13 +8,16 @@ import small
 def prepare():
     """Load a predictor from a file, by an empty network and its state dict."""
     small.sam("vit_b")
-    from micro_sam import util
+    from micro_sam import inference, util
     from micro_sam.models import build_sam
 
     # It tells models by their width, and that of the small one is no release's.
     build_sam._validate_model_type = lambda _state: "vit_b"
     weights = str(shared.WEIGHTS / small.SAM)
-    return util.get_sam_model("vit_b", device="cpu", checkpoint_path=weights)
+    predictor = util.get_sam_model("vit_b", device="cpu", checkpoint_path=weights)
+    # It writes down the side of the releases' input.
+    inference.ResizeLongestSide = lambda _side: predictor.transform
+    return predictor
 
 
 def work(predictor):
