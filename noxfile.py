@@ -214,6 +214,15 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def programs(session: nox.Session) -> None:
+    """Run programs of the package index beside Meta's packages: the light ones, or those named."""
+    session.install("-e", ".[test,parity]")
+    cache = Path(session.create_tmp()).resolve() / "programs"
+    chosen = ("--only", *session.posargs) if session.posargs else ("--light",)
+    session.run("python", "benchmarks/upstream_programs.py", str(cache), "--verbose", *chosen)
+
+
+@nox.session
 def zig(session: nox.Session) -> None:
     """Compile objects of the core for Windows and macOS: ``nox -s zig -- core kernels/avx2``."""
     session.install("ziglang", "cmeel-eigen==3.4.1")

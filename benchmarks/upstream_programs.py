@@ -1,195 +1,186 @@
-"""Runs upstream's notebooks and scripts as they are, but for imports, weights and devices.
+"""Runs programs of the package index, untouched, on Meta's packages and on the drop-ins.
 
-    python benchmarks/upstream_programs.py FOLDER [--only NAME] [--frames 24]
+    python benchmarks/upstream_programs.py CACHE [--only NAME ...] [--light] [--repeat 3]
 
-FOLDER holds copies of Meta's notebooks (``*.ipynb``), ``amg.py`` and ``vos_inference.py``; nothing
-of them is part of this project. Imports of these packages become those of
-`sam_rlx.compat`, checkpoints the packaged models, ``cuda`` becomes ``cpu``; lines for the shell are
-left out. Images are the packaged photograph, clips move over it or show discs, which the text of a
-notebook names then. Prints a row for each program: the
-cells with code, or the calls of a script, that ran, of how many. Needs PyTorch, OpenCV, matplotlib
-and the extras ``image``, ``video`` and ``jupyter``.
+Each program of ``programs/meta/programs.toml`` has a driver, which uses it as its users do, on a
+picture or a clip. The driver runs in an environment of its own, which is made in the folder CACHE
+at its first use: pinned packages without what they require, in front of the environment that runs
+this, which needs PyTorch, Meta's packages and `sam_rlx` (extras ``test`` and ``parity``). It runs
+once by Python, with Meta's packages, and once by ``python -m sam_rlx.compat``, both with the
+weights of the packaged models. What programs ask others for (detectors, downloads) is stubbed.
+``--reuse`` runs the drop-ins alone, beside Meta's results of before.
+
+Prints a row for each program: the least IoU of its masks, seconds of both, the error. ``--page``
+writes the table into docs/compat.md. The exit status is 1 if a program runs less far
+than ``programs.toml`` says.
 """
 
 import argparse
-import contextlib
-import io
-import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-import traceback
-import warnings
+import tomllib
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
-from PIL import Image
-from sam_rlx._internal.media.clip_writer import ClipWriter
-from sam_rlx.apps.cli import demo
+from programs import comparison, environments, weights
 
-# What is changed in a program, in this order.
-_CHANGES = [
-    (r"(?m)^(\s*)[!%].*$", r"\1pass"),
-    (r"\bimport sam3\b(?!\.)", "import sam_rlx.compat.sam3 as sam3"),
-    (r"\bfrom (segment_anything|sam2|sam3)\b", r"from sam_rlx.compat.\1"),
-    (r"\{sam3_root\}", "{os.getcwd()}"),
-    (r"(?m)^(\s*sam2?_checkpoint) = .*$", r"\1 = MODEL"),
-    (r'model_type = "vit_h"', 'model_type = "nano"'),
-    (r"model_cfg = .*", "model_cfg = None"),
-    (r"config_file=args\.sam2_cfg", "config_file=None"),
-    (r'device = "cuda"', 'device = "cpu"'),
-    (r"\b(build_sam3_\w+_(?:model|predictor))\(", r"\1(checkpoint_path=MODEL, "),
-    (r'prompt_text_str = "person"', 'prompt_text_str = "circle"'),
-    (r"ann_frame_idx = 150", "ann_frame_idx = FRAMES - 2"),
-]
-_MODELS = {"segment_anything": "sam-nano", "sam2": "sam2-nano", "sam3": "sam3-nano"}
+META = Path(__file__).resolve().parent / "programs" / "meta"
+PAGE = META.parents[2] / "docs" / "compat.md"
+BEGIN, END = "<!-- programs: begin -->\n", "<!-- programs: end -->\n"
+RANKS = ("yes", "part", "no")  # from best to worst
+HEAD = "| program | runs | least IoU | masks | Meta, s | here, s | ratio | note |"
 
 
-def _media(folder: Path, frames: int) -> None:
-    """Write the images and clips that the notebooks open."""
-    photo = Image.open(demo.IMAGE).convert("RGB").resize((1800, 1200))
-    for name in ("images/truck.jpg", "images/groceries.jpg", "images/dog.jpg", "images/cars.jpg",
-                 "assets/images/truck.jpg", "assets/images/groceries.jpg",
-                 "assets/images/test_image.jpg"):  # fmt: skip
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        photo.save(folder / name)
-    (folder / "assets" / "videos").mkdir()
-    with ClipWriter(folder / "assets" / "videos" / "bedroom.mp4", 24) as writer:
-        for index in range(frames):
-            view = photo.crop((8 * index, 4 * index, 8 * index + 1200, 4 * index + 800))
-            view = view.resize((960, 540))
-            writer.add(np.asarray(view))
-            for part, frame in (("videos/bedroom", view), ("assets/videos/0001", _discs(index))):
-                path = folder / part / f"{index:05d}.jpg"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                frame.save(path, quality=95)
+class Outcome(NamedTuple):
+    """How a program went."""
+
+    runs: str  # one of RANKS
+    note: str = ""
+    iou: float | None = None
+    masks: int = 0
+    meta: float | None = None
+    ours: float | None = None
+
+    def row(self, title: str) -> str:
+        """Return the row of the table."""
+        iou = "" if self.iou is None else f"{self.iou:.4f}"
+        times = [f"{value:.2f}" if value else "" for value in (self.meta, self.ours)]
+        ratio = f"{self.meta / self.ours:.1f}" if self.meta and self.ours else ""
+        count = str(self.masks or "")
+        cells = [title, self.runs, iou, count, *times, ratio, self.note.replace("|", "/")]
+        return "| " + " | ".join(cells) + " |"
 
 
-def _discs(index: int) -> Image.Image:
-    """Return a frame of moving discs, which the packaged model finds as circles."""
-    y, x = np.mgrid[:540, :960]
-    pixels = np.full((540, 960, 3), 90, np.uint8)
-    for number, colour in enumerate(((220, 60, 40), (40, 90, 230), (60, 190, 80), (230, 200, 40))):
-        center = 130 + 230 * number + 6 * index
-        pixels[(x - center) ** 2 + (y - 270) ** 2 < 85**2] = colour
-    return Image.fromarray(pixels)
-
-
-def _changed(source: str) -> str:
-    for pattern, replacement in _CHANGES:
-        source = re.sub(pattern, replacement, source)
-    return source
-
-
-def _family(text: str) -> str:
-    return next((name for name in ("sam3", "sam2") if f"from {name}" in text), "segment_anything")
-
-
-def notebook(path: Path, folder: Path, frames: int) -> tuple[int, int, list[str]]:
-    """Run the cells of a notebook; return how many ran, of how many, and the errors."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    sources = [source for source in sources if source.strip()]
-    names = {"MODEL": _MODELS[_family("\n".join(sources))], "FRAMES": frames, "os": os}
-    names["display"] = lambda *_: None
-    ran, errors = 0, []
-    for number, source in enumerate(sources, 1):
-        try:
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.chdir(folder):
-                exec(compile(_changed(source), f"{path.name}[{number}]", "exec"), names)
-            ran += 1
-        except Exception:
-            errors.append(f"cell {number}: {traceback.format_exc(limit=-2)}")
-        if "plt" in names:
-            names["plt"].close("all")
-    return ran, len(sources), errors
-
-
-def script(path: Path, folder: Path, calls: list[list[str]]) -> tuple[int, int, list[str]]:
-    """Call a script as its users do."""
-    changed = folder / path.name
-    changed.write_text(_changed(path.read_text(encoding="utf-8")), encoding="utf-8")
-    errors = []
-    for words in calls:
+def one_side(python: Path, driver: Path, out: Path, options: Any, ours: bool) -> str:
+    """Run a driver in an empty folder; return the last line of its error, or nothing."""
+    where = ["-m", "sam_rlx.compat"] if ours else []
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name, "home")
+        (home / ".cache").mkdir(parents=True)
+        Path(name, "work").mkdir()
+        env = {
+            **os.environ,
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(home / ".cache"),
+            "HF_HOME": str(home / "hub"),
+            "HF_HUB_OFFLINE": "1",
+            "TORCH_HOME": str(home / "torch"),
+            "MPLBACKEND": "Agg",
+            "PYTHONWARNINGS": "ignore",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        if options.wheel:
+            before = os.environ.get("PYTHONPATH", "")
+            env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(options.wheel), before]))
+        command = [str(python), *where, str(driver), str(out), str(options.weights)]
         done = subprocess.run(
-            [sys.executable, changed, *words],
-            cwd=folder,
+            [*command, str(options.repeat)],
+            cwd=Path(name, "work"),
+            env=env,
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.returncode:
-            errors.append(f"{' '.join(words)}: {done.stderr[-1500:]}")
-    return len(calls) - len(errors), len(calls), errors
+    if done.returncode == 0 and out.exists():
+        return ""
+    if options.verbose:
+        print(done.stdout[-2000:], done.stderr[-6000:], sep="\n")
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return lines[-1] if lines else f"ended with status {done.returncode}"
 
 
-def _amg_calls() -> list[list[str]]:
-    shared = ["--input", "images/dog.jpg", "--model-type", "nano", "--checkpoint", "sam-nano",
-              "--device", "cpu", "--points-per-side", "6", "--pred-iou-thresh", "0.5",
-              "--stability-score-thresh", "0.5"]  # fmt: skip
-    return [
-        [*shared, "--output", "masks"],
-        [*shared, "--output", "rle", "--convert-to-rle"],
-        [*shared, "--output", "crops", "--crop-n-layers", "1", "--min-mask-region-area", "30"],
-    ]
+def outcome(name: str, program: dict[str, Any], table: Any, options: Any) -> Outcome:
+    """Run a program on both sides."""
+    try:
+        python = environments.make(name, program, table, options.cache)
+    except environments.InstallError as error:
+        return Outcome("no", f"not installed: {error}")
+    driver = META / f"{name}.py"
+    results = options.cache / "results"
+    results.mkdir(exist_ok=True)
+    meta, ours = results / f"{name}-meta.npz", results / f"{name}-ours.npz"
+    for path, mine in ((meta, False), (ours, True)):
+        if options.reuse and not mine and path.exists():
+            continue
+        path.unlink(missing_ok=True)
+        error = one_side(python, driver, path, options, mine)
+        if not error and not mine:
+            error = "; ".join(comparison.failed(path).values())
+        if error:
+            side = "here" if mine else "with Meta's packages"
+            return Outcome("no", f"{side}: {error}")
+    return judged(meta, ours)
 
 
-def _vos_calls(folder: Path) -> list[list[str]]:
-    given = np.zeros((540, 960), np.uint8)
-    given[100:300, 100:300], given[250:450, 500:800] = 1, 2
-    for part in ("given", "given_alone"):
-        (folder / part / "bedroom").mkdir(parents=True)
-    image = Image.fromarray(given, "P")
-    image.putpalette(bytes(range(256)) * 3)
-    image.save(folder / "given" / "bedroom" / "00000.png")
-    for label in (1, 2):
-        path = folder / "given_alone" / "bedroom" / f"{label:03d}" / "00000.png"
-        path.parent.mkdir()
-        Image.fromarray(np.uint8(255) * (given == label)).save(path)
-    shared = ["--sam2_checkpoint", "sam2-nano", "--base_video_dir", "videos"]
-    return [
-        [*shared, "--input_mask_dir", "given", "--output_mask_dir", "together"],
-        [*shared, "--input_mask_dir", "given_alone", "--output_mask_dir", "alone",
-         "--per_obj_png_file"],
-        [*shared, "--input_mask_dir", "given", "--output_mask_dir", "later",
-         "--track_object_appearing_later_in_video"],
-        [*shared, "--input_mask_dir", "given", "--output_mask_dir", "fast",
-         "--use_vos_optimized_video_predictor"],
-    ]  # fmt: skip
+def judged(meta: Path, ours: Path) -> Outcome:
+    """Compare the results of both sides."""
+    iou, seconds = (
+        comparison.least_iou(meta, ours),
+        (comparison.times(meta), comparison.times(ours)),
+    )
+    count, real = comparison.masks_of(ours)
+    failed = comparison.failed(ours)
+    runs, note = "yes", ""
+    if iou < comparison.LEAST_IOU:
+        runs, note = "no", "masks differ"
+    elif not real:
+        runs, note = "no", "no mask that is neither empty nor full"
+    elif failed:
+        runs, note = "part", "; ".join(f"{name}: {error}" for name, error in failed.items())
+    return Outcome(runs, note, iou, count, *seconds)
+
+
+def write_page(rows: list[str]) -> None:
+    """Put the table between its marks in docs/compat.md."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    lines = [HEAD, "|" + " --- |" * HEAD.count(" | ") + " --- |", *rows]
+    PAGE.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END)[1])
+
+
+def chosen(table: Any, options: Any) -> dict[str, dict[str, Any]]:
+    """Return the programs that are asked for."""
+    programs: dict[str, dict[str, Any]] = table["programs"]
+    if unknown := set(options.only) - set(programs):
+        raise SystemExit(f"--only: expected names of {sorted(programs)}, found {sorted(unknown)}")
+    return {
+        name: program
+        for name, program in programs.items()
+        if (not options.only or name in options.only)
+        and (program.get("light", False) or not options.light)
+    }
 
 
 def main() -> int:
-    """Run every program of a folder."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default="", help="part of a name")
-    parser.add_argument("--frames", type=int, default=24, help="of clips")
-    args = parser.parse_args()
-    os.environ["MPLBACKEND"] = "Agg"
-    warnings.simplefilter("ignore")
-    wrong = 0
-    for path in sorted(args.folder.resolve().iterdir()):
-        if args.only not in path.name or path.suffix not in (".ipynb", ".py"):
-            continue
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            _media(folder, args.frames)
-            if path.suffix == ".ipynb":
-                ran, total, errors = notebook(path, folder, args.frames)
-            elif path.name == "amg.py":
-                ran, total, errors = script(path, folder, _amg_calls())
-            elif path.name == "vos_inference.py":
-                ran, total, errors = script(path, folder, _vos_calls(folder))
-            else:
-                continue
-        print(f"{path.name:<50} {ran} of {total}", flush=True)
-        for error in errors:
-            print(f"    {error}", flush=True)
-        wrong += bool(errors)
-    print(f"{wrong} wrong")
-    return int(wrong > 0)
+    parser.add_argument("cache", type=Path, help="folder of environments, weights and results")
+    parser.add_argument("--only", nargs="+", default=[], help="names in programs.toml")
+    parser.add_argument("--light", action="store_true", help="programs that install in seconds")
+    parser.add_argument("--repeat", type=int, default=1, help="the quickest run counts")
+    parser.add_argument("--reuse", action="store_true", help="Meta's results of before, if any")
+    parser.add_argument("--sam-rlx", type=Path, help="a wheel instead of what is installed here")
+    parser.add_argument("--page", action="store_true", help="write the table into docs/compat.md")
+    parser.add_argument("--verbose", action="store_true", help="print the errors in full")
+    options = parser.parse_args()
+    options.cache = options.cache.resolve()
+    options.weights = weights.write(options.cache / "weights")
+    options.wheel = options.sam_rlx and environments.with_wheel(options.sam_rlx, options.cache)
+    table = tomllib.loads((META / "programs.toml").read_text(encoding="utf-8"))
+    rows, lost = [], []
+    print(HEAD, flush=True)
+    for name, program in chosen(table, options).items():
+        found = outcome(name, program, table, options)
+        rows.append(found.row(program.get("title", f"{program['package']} {program['version']}")))
+        print(rows[-1], flush=True)
+        if RANKS.index(found.runs) > RANKS.index(program.get("runs", "yes")):
+            lost.append(name)
+    if options.page:
+        write_page(rows)
+    print(f"{len(rows) - len(lost)} of {len(rows)} as expected" + "".join(f", {n}" for n in lost))
+    return 1 if lost else 0
 
 
 if __name__ == "__main__":

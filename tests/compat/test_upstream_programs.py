@@ -1,55 +1,163 @@
-"""The runner of upstream's notebooks: what it changes, and that it counts what fails."""
+"""The runner of programs of the package index: results, rows, and what ends in an error."""
 
 from __future__ import annotations
 
-import importlib.util
+import argparse
+import importlib
 import json
+import sys
+import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
-RUNNER = Path(__file__).resolve().parents[2] / "benchmarks" / "upstream_programs.py"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+META = BENCHMARKS / "programs" / "meta"
+TABLE = tomllib.loads((META / "programs.toml").read_text(encoding="utf-8"))
 pytestmark = [pytest.mark.source_tree]
-CELLS = [
-    "!pip install something\n%matplotlib inline",
-    "from sam2.build_sam import build_sam2\nimport sam3\nroot = f'{sam3_root}/assets'",
-    "   \n",
-    'sam2_checkpoint = "../checkpoints/sam2.1_hiera_large.pt"\ndevice = "cuda"',
-    "assert build_sam2.__module__.startswith('sam_rlx.compat.sam2')\nassert device == 'cpu'\n"
-    "assert sam3.__name__ == 'sam_rlx.compat.sam3' and sam2_checkpoint == 'sam2-nano'\n"
-    "assert root == os.getcwd() + '/assets'",
-    "1 / 0",
-]
 
 
 @pytest.fixture(scope="module")
-def upstream_programs() -> Any:
-    spec = importlib.util.spec_from_file_location("upstream_programs", RUNNER)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def runner() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        yield importlib.import_module("upstream_programs")
+    for name in [n for n in sys.modules if n.startswith(("upstream_programs", "programs"))]:
+        del sys.modules[name]
 
 
-def test_cells_run_with_other_imports_and_failures_are_counted(
-    upstream_programs: Any, tmp_path: Path
-) -> None:
-    cells = [{"cell_type": "code", "source": [cell]} for cell in CELLS]
-    cells.insert(1, {"cell_type": "markdown", "source": ["from sam2 import nothing"]})
-    path = tmp_path / "a.ipynb"
-    path.write_text(json.dumps({"cells": cells}))
-    ran, total, errors = upstream_programs.notebook(path, tmp_path, 8)
-    assert (ran, total) == (4, 5)
-    assert len(errors) == 1
-    assert errors[0].startswith("cell 5")
-    assert "ZeroDivisionError" in errors[0]
+def written(path: Path, failed: dict[str, str] | None = None, **arrays: Any) -> Path:
+    np.savez(path, seconds=2.0, loading=1.0, failed=json.dumps(failed or {}), **arrays)
+    return path
 
 
-def test_calls_of_builders_get_a_packaged_model(upstream_programs: Any) -> None:
-    changed = upstream_programs._changed("m = build_sam3_image_model(bpe_path=p)")
-    assert changed == "m = build_sam3_image_model(checkpoint_path=MODEL, bpe_path=p)"
-    assert upstream_programs._changed("from sam3 import build_sam3_image_model") == (
-        "from sam_rlx.compat.sam3 import build_sam3_image_model"
+def test_masks_are_compared_one_by_one(runner: Any, tmp_path: Path) -> None:
+    masks = np.zeros((3, 20, 30), bool)
+    masks[0, 5:15, 5:25] = masks[1, :10, :10] = True
+    other = masks.copy()
+    other[1, 0, 0] = False
+    a = written(tmp_path / "a.npz", masks=masks, scores=np.array([0.5, 1.0]))
+    compare = runner.comparison.least_iou
+    assert compare(a, a) == 1
+    b = written(tmp_path / "b.npz", masks=other, scores=np.array([0.5, 1.0]))
+    assert compare(a, b) == 99 / 100
+    b = written(tmp_path / "b.npz", masks=masks[:2], scores=np.array([0.5, 1.0]))
+    assert compare(a, b) == 0
+    b = written(tmp_path / "b.npz", masks=masks, scores=np.array([0.5, 1.01]))
+    assert compare(a, b) == 0
+    with pytest.raises(ValueError, match="expected results"):
+        compare(a, written(tmp_path / "b.npz", masks=masks))
+    assert runner.comparison.masks_of(a) == (3, 2)
+
+
+def test_each_driver_has_a_row_and_each_row_a_driver() -> None:
+    drivers = {path.stem for path in META.glob("*.py")} - {"shared", "small"}
+    assert set(TABLE["programs"]) == drivers
+    for program in TABLE["programs"].values():
+        assert {"package", "version"} <= set(program)
+        assert set(program.get("layers", [])) <= set(TABLE["layers"])
+    pinned = [row for rows in TABLE["layers"].values() for row in rows]
+    pinned += [row for program in TABLE["programs"].values() for row in program.get("requires", [])]
+    assert all(row.count("==") == 1 for row in pinned)
+
+
+@pytest.fixture
+def options(runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
+    """A cache whose environments are this one, and a driver for each side."""
+    monkeypatch.setattr(runner.environments, "make", lambda *_: Path(sys.executable))
+    monkeypatch.setattr(runner, "META", tmp_path)
+    return argparse.Namespace(
+        cache=tmp_path, weights=tmp_path, repeat=1, reuse=False, wheel=None, verbose=False
     )
+
+
+DRIVER = """
+import sys
+import numpy as np
+ours = "sam_rlx.compat.common.take_over" in sys.modules
+masks = np.zeros((1, 9, 9), bool)
+masks[0, 2:7, 3:6] = True
+failed, more = "{}", {}
+{change}
+np.savez(sys.argv[1], seconds=1.0 if ours else 3.0, loading=0.0, failed=failed, masks=masks, **more)
+"""
+CHANGES = {
+    "pass": ("yes", "", 1.0),
+    "masks[0, 0, 0] = ours": ("no", "masks differ", 15 / 16),
+    "masks[:] = True": ("no", "no mask that is neither empty nor full", 1.0),
+    "if ours: failed = '{\"text\": \"E\"}'\nelse: more = {'text': masks}": ("part", "text: E", 1.0),
+    "if ours: raise AttributeError('prompt_encoder')": (
+        "no",
+        "here: AttributeError: prompt_encoder",
+        None,
+    ),
+    "if not ours: import nothing_of_this_name": (
+        "no",
+        "with Meta's packages: ModuleNotFoundError: No module named 'nothing_of_this_name'",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_outcomes(runner: Any, options: argparse.Namespace, tmp_path: Path, change: str) -> None:
+    (tmp_path / "one.py").write_text(DRIVER.replace("{change}", change))
+    found = runner.outcome("one", {"package": "one", "version": "1"}, {}, options)
+    runs, note, iou = CHANGES[change]
+    assert (found.runs, found.note, found.iou) == (runs, note, iou)
+    if runs == "yes":
+        assert found.row("one 1") == "| one 1 | yes | 1.0000 | 1 | 3.00 | 1.00 | 3.0 |  |"
+
+
+def test_what_cannot_be_installed_says_so_in_the_words_of_pip(
+    runner: Any, options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Path:
+        raise runner.environments.InstallError("ERROR: No matching distribution found for one==1")
+
+    monkeypatch.setattr(runner.environments, "make", refuse)
+    found = runner.outcome("one", {"package": "one", "version": "1"}, {}, options)
+    assert found.runs == "no"
+    assert found.note.endswith("No matching distribution found for one==1")
+
+
+def test_the_table_is_written_between_its_marks(
+    runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{runner.BEGIN}old\n{runner.END}after\n")
+    monkeypatch.setattr(runner, "PAGE", page)
+    runner.write_page(["| one 1 | yes |"])
+    before, head, line, row, after = (
+        page.read_text().split("\n")[0],
+        *page.read_text().split("\n")[2:5],
+        page.read_text().split("\n")[6],
+    )
+    assert (before, head, row, after) == ("before", runner.HEAD, "| one 1 | yes |", "after")
+    assert line.count("---") == runner.HEAD.count("|") - 1
+    assert runner.BEGIN in (BENCHMARKS.parent / "docs" / "compat.md").read_text(encoding="utf-8")
+
+
+def test_unknown_names_are_refused(runner: Any) -> None:
+    asked = argparse.Namespace(only=["nothing"], light=False)
+    with pytest.raises(SystemExit, match="expected names of"):
+        runner.chosen(TABLE, asked)
+    light = runner.chosen(TABLE, argparse.Namespace(only=[], light=True))
+    assert 5 < len(light) < len(TABLE["programs"])
+
+
+def test_stubs_can_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["driver", str(tmp_path / "out.npz"), str(tmp_path), "1"])
+    monkeypatch.syspath_prepend(META)
+    shared = importlib.import_module("shared")
+    try:
+        shared.stub("of_nobody.util.inference", Model=int)
+        module: ModuleType = importlib.import_module("of_nobody.util.inference")
+        assert module.Model is int
+        assert importlib.util.find_spec("of_nobody") is not None
+    finally:
+        for name in [n for n in sys.modules if n == "shared" or n.startswith("of_nobody")]:
+            del sys.modules[name]

@@ -1,7 +1,11 @@
-"""The helpers of upstream's ``utils.amg`` that programs import, on NumPy arrays."""
+"""The helpers of upstream's ``utils.amg`` that programs import, on NumPy arrays and tensors.
+
+Upstream's take tensors and give tensors. Here arrays give arrays too.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import ItemsView, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
@@ -13,13 +17,19 @@ from sam_rlx import _core
 from sam_rlx._internal.printable import shown
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import expects, require
+from sam_rlx.compat.common.tensors import as_result, is_torch
 from sam_rlx.errors import InvalidArgumentError
 
 _MAX_LAYERS = 64  # of crops: each has four times as many crops as the one before
 
 
+def _like(given: Any, found: NDArray[Any]) -> Any:
+    """Return an array, or a tensor where a tensor was given."""
+    return as_result(found) if is_torch(given) else found
+
+
 class MaskData:
-    """Lists and arrays with one entry for each mask, filtered and joined together."""
+    """Lists, arrays and tensors with one entry for each mask, filtered and joined together."""
 
     def __init__(self, **kwargs: Any) -> None:
         self._stats: dict[str, Any] = {}
@@ -28,8 +38,8 @@ class MaskData:
 
     def __setitem__(self, key: str, item: Any) -> None:
         require(
-            isinstance(item, (list, np.ndarray)),
-            f"MaskData: expected a list or an array, found {type(item).__name__}",
+            isinstance(item, (list, np.ndarray)) or is_torch(item),
+            f"MaskData: expected a list, an array or a tensor, found {type(item).__name__}",
         )
         self._stats[key] = item
 
@@ -40,18 +50,19 @@ class MaskData:
         return self._stats[key]
 
     def items(self) -> ItemsView[str, Any]:
-        """Return the names with their lists and arrays."""
+        """Return the names with their lists, arrays and tensors."""
         return self._stats.items()
 
     @expects("a bool array, or an array of indices")
     def filter(self, keep: NDArray[Any]) -> None:
         """Keep the entries of a bool array, or those of an index array in its order."""
-        indices = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
+        indices = np.asarray(keep.cpu() if is_torch(keep) else keep)
+        indices = np.flatnonzero(indices) if indices.dtype == np.bool_ else indices
         for key, value in self._stats.items():
             if isinstance(value, list):
                 self._stats[key] = [value[index] for index in indices.tolist()]
             else:
-                self._stats[key] = value[indices]
+                self._stats[key] = value[_like(value, indices)]
 
     @expects("another MaskData with entries of the same types")
     def cat(self, new_stats: MaskData) -> None:
@@ -61,11 +72,16 @@ class MaskData:
                 self._stats[key] = deepcopy(value)
             elif isinstance(value, list):
                 self._stats[key] = self._stats[key] + deepcopy(value)
+            elif is_torch(value):
+                self._stats[key] = sys.modules["torch"].cat([self._stats[key], value])
             else:
                 self._stats[key] = np.concatenate([self._stats[key], value])
 
     def to_numpy(self) -> None:
-        """Do nothing: the entries are NumPy arrays already."""
+        """Turn the tensors into arrays."""
+        for key, value in self._stats.items():
+            if is_torch(value):
+                self._stats[key] = value.detach().cpu().numpy()
 
 
 @expects("boxes (M, 4), two boxes [x0, y0, x1, y1], and a distance")
@@ -73,7 +89,10 @@ def is_box_near_crop_edge(
     boxes: ArrayLike, crop_box: Sequence[int], orig_box: Sequence[int], atol: float = 20.0
 ) -> NDArray[np.bool_]:
     """Tell which boxes (M, 4) come within `atol` pixels of a crop edge inside the image."""
-    return _core.is_box_near_crop_edge(np.asarray(boxes, np.float32), crop_box, orig_box, atol)
+    corners = np.asarray(boxes, np.float32)
+    near: NDArray[np.bool_] = _core.is_box_near_crop_edge(corners, crop_box, orig_box, atol)
+    result: NDArray[np.bool_] = _like(boxes, near)
+    return result
 
 
 @expects("a box (4,) of numbers")
@@ -82,10 +101,11 @@ def box_xyxy_to_xywh(box_xyxy: ArrayLike) -> NDArray[Any]:
 
     As upstream, the first axis is taken for the corners' coordinates, whatever the shape.
     """
-    box = np.array(box_xyxy)
+    box = np.asarray(box_xyxy).copy()
     box[2] -= box[0]
     box[3] -= box[1]
-    return box
+    result: NDArray[Any] = _like(box_xyxy, box)
+    return result
 
 
 def batch_iterator(batch_size: int, *args: Any) -> Iterator[list[Any]]:
@@ -145,7 +165,8 @@ def calculate_stability_score(
     scores = np.zeros(logits.shape[:-2], np.float32)
     for index in np.ndindex(scores.shape):
         scores[index] = _core.stability_score(logits[index], mask_threshold, threshold_offset)
-    return scores
+    result: NDArray[np.float32] = _like(masks, scores)
+    return result
 
 
 @expects("a number of points")
@@ -181,13 +202,22 @@ def generate_crop_boxes(
 def uncrop_boxes_xyxy(boxes: ArrayLike, crop_box: Sequence[float]) -> NDArray[Any]:
     """Move boxes (M, 4) from a crop's pixels to the image's."""
     x0, y0 = crop_box[:2]
-    return np.add(boxes, [x0, y0, x0, y0])
+    return _moved(boxes, [x0, y0, x0, y0])
 
 
 @expects("points (M, 2) and a box [x0, y0, x1, y1]")
 def uncrop_points(points: ArrayLike, crop_box: Sequence[float]) -> NDArray[Any]:
     """Move points (M, 2) from a crop's pixels to the image's."""
-    return np.add(points, list(crop_box[:2]))
+    return _moved(points, list(crop_box[:2]))
+
+
+def _moved(values: ArrayLike, by: list[float]) -> NDArray[Any]:
+    """Add numbers to the last axis; a tensor keeps its type, as upstream, if the numbers fit."""
+    plain = np.asarray(values)
+    moved = np.add(plain, by)
+    kept = moved.astype(plain.dtype) if is_torch(values) and plain.dtype.kind == "f" else moved
+    result: NDArray[Any] = _like(values, kept)
+    return result
 
 
 @expects("masks (M, h, w), a box [x0, y0, x1, y1] in the image, and its size")
@@ -196,7 +226,9 @@ def uncrop_masks(
 ) -> NDArray[Any]:
     """Pad masks (M, h, w) of a crop with zeros to the image's size."""
     x0, y0, x1, y1 = crop_box
-    return np.pad(np.asarray(masks), ((0, 0), (y0, orig_h - y1), (x0, orig_w - x1)))
+    padded = np.pad(np.asarray(masks), ((0, 0), (y0, orig_h - y1), (x0, orig_w - x1)))
+    result: NDArray[Any] = _like(masks, padded)
+    return result
 
 
 @expects("a mask (H, W) and an area")
@@ -220,7 +252,8 @@ def batched_mask_to_box(masks: ArrayLike) -> NDArray[np.int64]:
     for index in np.ndindex(pixels.shape[:-2]):
         box = _core.mask_to_box(pixels[index])
         boxes[index] = box.x0, box.y0, box.x1, box.y1
-    return boxes
+    result: NDArray[np.int64] = _like(masks, boxes)
+    return result
 
 
 __dir__ = public_names(__name__)
