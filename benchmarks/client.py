@@ -150,27 +150,34 @@ class Worker:
 def interleave(
     engines: list[str], workload: Workload, threads: int, rounds: int, warmup: int
 ) -> list[Measurement]:
-    """Measure one workload: A B C, A B C, ... so that all engines meet the same machine.
+    """Measure one workload: A B C, A B C, ... so that all engines meet the same machine."""
+    return interleave_pairs([(engine, workload) for engine in engines], threads, rounds, warmup)
+
+
+def interleave_pairs(
+    pairs: list[tuple[str, Workload]], threads: int, rounds: int, warmup: int
+) -> list[Measurement]:
+    """Measure engines, each on a workload of its own: a row of each pair, in their order.
 
     Only one worker computes at a time. An engine that fails, or cannot run here, keeps its row,
     with the reason.
     """
-    rows = {engine: Measurement(engine) for engine in engines}
-    workers: dict[str, Worker] = {}
+    rows = [Measurement(engine) for engine, _ in pairs]
+    workers: list[Worker] = []
     try:
-        for engine in engines:
-            workers[engine] = Worker(engine, workload, threads)
-            _attempt(rows[engine], workers[engine], _prepare, warmup)
+        for row, (engine, workload) in zip(rows, pairs, strict=True):
+            workers.append(Worker(engine, workload, threads))
+            _attempt(row, workers[-1], _prepare, warmup)
         for _ in range(rounds):
-            for engine in engines:
+            for row, worker in zip(rows, workers, strict=True):
                 time.sleep(SETTLE_S)
-                _attempt(rows[engine], workers[engine], _measure)
-        for engine in engines:
-            _attempt(rows[engine], workers[engine], _finish)
+                _attempt(row, worker, _measure)
+        for row, worker in zip(rows, workers, strict=True):
+            _attempt(row, worker, _finish)
     finally:
-        for worker in workers.values():
+        for worker in workers:
             worker.__exit__(None, None, None)
-    return list(rows.values())
+    return rows
 
 
 def _attempt(row: Measurement, worker: Worker, step: Any, *arguments: Any) -> None:

@@ -39,6 +39,8 @@ VERSIONED = (
     "sam2",
     "rf-sam-2",
     "sam3",
+    "mobilesam-mirror",
+    "segment-anything-hq",
     "numpy",
 )
 
@@ -140,6 +142,19 @@ def measured_peak(threads: int) -> float | None:
     return float(shown)
 
 
+def result_of(
+    workload: Workload, rows: list[client.Measurement], lacking: dict[str, str]
+) -> dict[str, Any]:
+    """Return one workload of the result; `lacking`: why engines have no row."""
+    return {
+        **workload.to_json(),
+        "gflop": workload.gflop(),
+        "about": workload.about(),
+        "skipped": lacking | {row.engine: row.unable for row in rows if row.unable},
+        "rows": [asdict(row) for row in rows if not row.unable],
+    }
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     variant = options.variant or ("tiny" if options.quick else "vit_b")
     table = all_workloads(variant, options.quick)
@@ -153,16 +168,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         able, lacking = able_engines(engines, workload)
         print(f"{workload.name}: {', '.join(able) or 'no engine'}", file=sys.stderr, flush=True)
         rows = client.interleave(able, workload, options.threads, options.rounds, options.warmup)
-        lacking |= {row.engine: row.unable for row in rows if row.unable}
-        results.append(
-            {
-                **workload.to_json(),
-                "gflop": workload.gflop(),
-                "about": workload.about(),
-                "skipped": lacking,
-                "rows": [asdict(row) for row in rows if not row.unable],
-            }
-        )
+        results.append(result_of(workload, rows, lacking))
     return {
         "machine": machine(),
         "threads": options.threads,

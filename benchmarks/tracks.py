@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from workloads import MEMORIES, POINTERS, SEED, Workload, sample_image, tiny_sam2
 
+# With 8 more objects are there on every frame.
+PRESENCE = "sam_mask_decoder.pred_obj_score_head.layers.2.bias"
 FIRST = POINTERS + 1  # frame that is tracked first: all before it is known
 FRAMES = 1_000_000  # more than anyone tracks; they repeat
 Floats = NDArray[np.float32]
@@ -87,7 +89,6 @@ def sam2_weights(config: tiny_sam2.ImageEncoderConfig, prefix: str = "") -> dict
     shapes = {**tiny_sam2.image_encoder_shapes(config), **tiny_sam2.heads_shapes(config)}
     wanted = {name: shape for name, shape in shapes.items() if name.startswith(prefix)}
     weights = tiny_sam2.random_state_dict(wanted, SEED)
-    score = "sam_mask_decoder.pred_obj_score_head.layers.2.bias"
-    if score in weights:
-        weights[score] += 8
+    if PRESENCE in weights:
+        weights[PRESENCE] += 8
     return weights

@@ -35,8 +35,9 @@ from sam_rlx._internal.weights.sources import PACKAGED, find_checkpoint
 import client
 import resident
 import run
-from tracks import Clip, sam2_weights
-from workloads import BUILD, SEED, sample_image, tiny, tiny_sam2
+from released import random_weights
+from tracks import Clip
+from workloads import BUILD, sample_image
 
 KEPT = BUILD / "which_model.json"
 PRECISIONS = ("float32", "int8")
@@ -96,25 +97,6 @@ def measure(path: str, precision: str, threads: int, rounds: int) -> Cost:
         frames.append(time.process_time() - start)
         start = time.process_time()
     return Cost(image, click, statistics.median(frames[MEMORIES:]), memory)
-
-
-def random_weights(variant: str) -> tiny.Weights | None:
-    """Return random weights of a released size, or None for a variant that has none here."""
-    from support import tiny_edgetam, tiny_mobile_sam, tiny_sam_hq
-
-    if variant == "vit_t":
-        return tiny_mobile_sam.weights(tiny_mobile_sam.VIT_T, tiny.VIT_B, SEED)
-    if variant == "edgetam":
-        return tiny_edgetam.weights(tiny_edgetam.EDGETAM, SEED, presence=8)
-    if variant == "hq_vit_tiny":
-        return tiny_sam_hq.weights(tiny.VIT_B, tiny_mobile_sam.VIT_T, SEED)
-    if variant.startswith("hq_"):
-        return tiny_sam_hq.weights(tiny.VARIANTS[variant.removeprefix("hq_")], seed=SEED)
-    if variant in tiny.VARIANTS:
-        return tiny.sam_weights(tiny.VARIANTS[variant], SEED)
-    if variant in tiny_sam2.VARIANTS:
-        return sam2_weights(tiny_sam2.VARIANTS[variant])
-    return None
 
 
 def file_of(name: str, folder: Path | None) -> tuple[str, Path] | None:

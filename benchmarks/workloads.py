@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "benchmarks"
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support import tiny, tiny_sam2, tiny_sam3  # noqa: E402
+from support import tiny, tiny_edgetam, tiny_sam2, tiny_sam3  # noqa: E402
 
 SEED = 2
 # SAM 2's image encoders, and the variant that each belongs to.
@@ -33,10 +33,14 @@ CONCEPTS = ("sam3-encoder", "sam3-text", "sam3-prompt", "sam3-prompts-20")
 TEXT_VIDEO = "sam3-video"  # of text_video.py, with the tracker's weights
 SAM = ("encoder", "decode-1", "decode-64", "everything", "everything-with-encoder")
 NAMES = (*SAM, *HIERA, MEMORY_ATTENTION, *VIDEOS, *CONCEPTS)
+# Of light_models.py: MobileSAM's encoder, EdgeTAM's frame, an image of SAM-HQ and a click on it.
+LIGHT = ("mobile-sam", "edgetam", "sam-hq", "sam-hq-click")
+MOBILE_SAM, EDGETAM, SAM_HQ, SAM_HQ_CLICK = LIGHT
 # Instances of each text that are kept.
 INSTANCES = 10
 # What one image goes through, from pixels to the maps that prompts need.
 ENCODERS = ("encoder", *HIERA)
+GRAPHS = (*ENCODERS, MOBILE_SAM)  # those that are exported
 # A steady frame attends to so many maps, and to so many pointers of four tokens each.
 MEMORIES, POINTERS = 7, 16
 
@@ -57,11 +61,16 @@ class Workload:
     def family(self) -> str:
         if self.name in (*CONCEPTS, TEXT_VIDEO):
             return "sam3"
-        return "sam" if self.name in SAM else "sam2"
+        return "sam" if self.name in (*SAM, MOBILE_SAM, SAM_HQ, SAM_HQ_CLICK) else "sam2"
 
     @property
     def config(self) -> Any:
-        """Sizes of the network: a `SamConfig`, SAM 2's `ImageEncoderConfig` or a `Sam3Config`."""
+        """Sizes of the network: a `SamConfig`, SAM 2's `ImageEncoderConfig` or a `Sam3Config`.
+
+        Of MobileSAM and SAM-HQ those around the trunk, of EdgeTAM all.
+        """
+        if self.name in LIGHT:
+            return tiny_edgetam.EDGETAM if self.name == EDGETAM else tiny.VIT_B
         if self.family == "sam3":
             return sam3_network(self.variant)
         if self.family == "sam":
@@ -96,7 +105,9 @@ class Workload:
         return Workload(**{**fields, "image_hw": tuple(fields["image_hw"])})
 
     def gflop(self) -> float:
-        """Arithmetic of upstream's own formulation: 2 for each multiply-add."""
+        """Arithmetic of upstream's own formulation: 2 for each multiply-add. 0: not counted."""
+        if self.name in LIGHT:
+            return 0.0
         config, tokens = self.config, 4 * POINTERS
         if self.name == "sam3-encoder":
             return arithmetic.sam3_encoder_gflop(config)
@@ -129,6 +140,10 @@ class Workload:
                 f"{self.prompts} text(s) on an image of {self.side} x {self.side}, whose "
                 f"features and those of the text are there; masks of {INSTANCES} instances each. "
                 "Ours in one call, the others in a call for each."
+            )
+        if self.name == EDGETAM:
+            return (
+                "Seconds for one frame, one object: the next one behind those that fill its memory."
             )
         if not self.objects:
             return ""
@@ -190,6 +205,17 @@ def all_workloads(variant: str, quick: bool) -> dict[str, Workload]:
     found += [
         Workload(name, own, prompts=count)
         for name, count in zip(CONCEPTS, (0, 1, 1, 20), strict=True)
+    ]
+    return {workload.name: workload for workload in found}
+
+
+def light_workloads() -> dict[str, Workload]:
+    """Models that are made for CPUs, and SAM-HQ, by name, at their released sizes."""
+    found = [
+        Workload(MOBILE_SAM, "vit_t"),
+        Workload(EDGETAM, "edgetam", image_hw=(480, 640), objects=1),
+        Workload(SAM_HQ, "hq_vit_b"),
+        Workload(SAM_HQ_CLICK, "hq_vit_b"),
     ]
     return {workload.name: workload for workload in found}
 

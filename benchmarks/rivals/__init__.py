@@ -37,6 +37,7 @@ ENGINES = {
     "openvino-int8": "rivals.openvino_int8",
     "openvino-bfloat16": "rivals.openvino_bfloat16",
     "pytorch-bfloat16": "rivals.pytorch_bfloat16",
+    "pytorch-edgetam": "rivals.pytorch_edgetam",
 }
 
 # Large temporaries are mapped anew in each call of most engines. With 4 KB pages the faults cost

@@ -18,7 +18,9 @@ import rivals
 from tracks import sam2_weights
 from workloads import (
     BUILD,
-    ENCODERS,
+    GRAPHS,
+    LIGHT,
+    MOBILE_SAM,
     SEED,
     Workload,
     normalised,
@@ -28,7 +30,7 @@ from workloads import (
     tiny_sam3,
 )
 
-EXPORTED = (*ENCODERS, "decode-1", "decode-64")
+EXPORTED = (*GRAPHS, "decode-1", "decode-64")
 
 
 def onnx_path(workload: Workload) -> Path:
@@ -49,6 +51,9 @@ def write_weights(workload: Workload) -> None:
             write_sam3(workload)
         return
     sam2 = workload.family == "sam2"
+    if workload.name in LIGHT:
+        write_released(workload, pytorch)
+        return
     weights = sam2_weights(config) if sam2 else tiny.sam_weights(config, SEED)
     if workload.variant == "tiny" or not pytorch:
         partial = workload.ours.with_suffix(".part")
@@ -64,6 +69,26 @@ def write_weights(workload: Workload) -> None:
     partial = path.with_suffix(".part")
     upstream.save_pth(partial, weights, "model" if sam2 else None)
     partial.rename(path)
+
+
+def write_released(workload: Workload, pytorch: bool) -> None:
+    """The same for a released size that is known by its tensors."""
+    from released import random_weights
+
+    weights = random_weights(workload.variant)
+    assert weights is not None, workload.variant
+    if pytorch:
+        from support import upstream
+
+        partial = workload.weights.with_suffix(".part")
+        upstream.save_pth(partial, weights, "model" if workload.family == "sam2" else None)
+        partial.rename(workload.weights)
+        return
+    from safetensors.numpy import save_file
+
+    partial = workload.ours.with_suffix(".part")
+    save_file(weights, partial)
+    partial.rename(workload.ours)
 
 
 def write_sam3(workload: Workload) -> None:
@@ -88,19 +113,21 @@ def save_sam3(workload: Workload, model: Any) -> None:
 def export(workload: Workload) -> None:
     import torch
 
-    from rivals import sam2_models, torch_models
+    from rivals import light_models, sam2_models, torch_models
 
     path = onnx_path(workload)
     if path.exists():
         return
     inputs: tuple[Any, ...]
-    if workload.name in ENCODERS:
+    if workload.name in GRAPHS:
         side = workload.side
         inputs = (torch.from_numpy(normalised(sample_image(side, side))),)
         names, outputs = ["image"], ["image_embeddings"]
         if workload.family == "sam2":
             module = sam2_models.exportable_encoder(workload)
             outputs += ["fine", "middle"]
+        elif workload.name == MOBILE_SAM:
+            module = light_models.mobile_sam(workload)
         else:
             module = torch_models.load(workload).image_encoder
     else:
@@ -155,7 +182,7 @@ def inputs_for(workload: Workload) -> dict[str, Any]:
 
     from workloads import clicks, embedding
 
-    if workload.name in ENCODERS:
+    if workload.name in GRAPHS:
         return {"image": normalised(sample_image(workload.side, workload.side))}
     coords, labels = clicks(workload.config, workload.prompts)
     padding = np.zeros((workload.prompts, 1, 2))

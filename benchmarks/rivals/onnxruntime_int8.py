@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from rivals import Task, onnxruntime
 from rivals.export import OtherGraph, onnx_path, ordered_workload
-from workloads import ENCODERS, Workload
+from workloads import GRAPHS, Workload
 
 PACKAGES = onnxruntime.PACKAGES
-WORKLOADS = ENCODERS
+WORKLOADS = GRAPHS
 ONNX = True
 GRAPH = OtherGraph("rivals.onnxruntime_int8", "int8.onnx")
 environment = onnxruntime.environment

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from rivals import openvino
-from workloads import ENCODERS
+from workloads import GRAPHS
 
 PACKAGES = openvino.PACKAGES
-WORKLOADS = ENCODERS
+WORKLOADS = GRAPHS
 ONNX = True
 environment = openvino.environment
 prepare = partial(openvino.prepare, precision="bf16")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from rivals import Task, openvino
 from rivals.export import OtherGraph, inputs_for, onnx_path, ordered_workload
-from workloads import ENCODERS, Workload
+from workloads import GRAPHS, Workload
 
 PACKAGES = ("nncf", *openvino.PACKAGES)
-WORKLOADS = ENCODERS
+WORKLOADS = GRAPHS
 ONNX = True
 GRAPH = OtherGraph("rivals.openvino_int8", "nncf.xml")
 environment = openvino.environment

@@ -5,14 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rivals import Task
-from workloads import CONCEPTS, MEMORY_ATTENTION, NAMES, Workload, normalised, sample_image
+from workloads import (
+    CONCEPTS,
+    MEMORY_ATTENTION,
+    MOBILE_SAM,
+    NAMES,
+    SAM_HQ,
+    SAM_HQ_CLICK,
+    Workload,
+    normalised,
+    sample_image,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PACKAGES = ("torch", "torchvision", "segment_anything", "sam2")
-WORKLOADS = NAMES
-EXTRA = dict.fromkeys(CONCEPTS, ("sam3", "open_clip"))
+WORKLOADS = (*NAMES, MOBILE_SAM, SAM_HQ, SAM_HQ_CLICK)
+EXTRA = {
+    **dict.fromkeys(CONCEPTS, ("sam3", "open_clip")),
+    **dict.fromkeys((SAM_HQ, SAM_HQ_CLICK), ("segment_anything_hq",)),
+    MOBILE_SAM: ("mobile_sam",),
+}
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -30,6 +44,8 @@ def prepare(workload: Workload, threads: int, wrap: Callable[[Any], Any] | None 
         from rivals import sam3_models
 
         return sam3_models.prepare(workload)
+    if workload.name in (MOBILE_SAM, SAM_HQ, SAM_HQ_CLICK):
+        return _light(workload, wrap)
     if workload.family == "sam2":
         return _sam2(workload, wrap)
     model = torch_models.load(workload)
@@ -39,6 +55,15 @@ def prepare(workload: Workload, threads: int, wrap: Callable[[Any], Any] | None 
         inputs = torch_models.decoder_inputs(workload)
         return _task(torch_models.Decoder(model), inputs, lambda out: out[0], wrap)
     return _everything(model, workload)
+
+
+def _light(workload: Workload, wrap: Callable[[Any], Any] | None) -> Task:
+    from rivals import light_models
+
+    if workload.name == MOBILE_SAM:
+        encoder = light_models.mobile_sam(workload)
+        return _task(encoder, (_image(workload),), lambda out: out, wrap)
+    return light_models.sam_hq(workload)
 
 
 def _image(workload: Workload) -> Any:

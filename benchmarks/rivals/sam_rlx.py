@@ -9,9 +9,13 @@ import tracks
 from rivals import Task, sam_rlx_concepts, sam_rlx_video
 from workloads import (
     CONCEPTS,
-    ENCODERS,
+    EDGETAM,
+    GRAPHS,
+    LIGHT,
     MEMORY_ATTENTION,
     NAMES,
+    SAM_HQ,
+    SAM_HQ_CLICK,
     Workload,
     clicks,
     embedding,
@@ -20,7 +24,7 @@ from workloads import (
 
 PACKAGES = ("sam_rlx",)
 EXTRA = {MEMORY_ATTENTION: ("sam_rlx._testing",)}
-WORKLOADS = NAMES
+WORKLOADS = (*NAMES, *LIGHT)
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -35,13 +39,19 @@ def prepare(workload: Workload, threads: int, precision: str = "float32") -> Tas
     model = sam_rlx.load_model(workload.ours, precision=precision)
     if workload.name in CONCEPTS:
         return sam_rlx_concepts.prepare(workload, model, threads)
+    if workload.name == EDGETAM:
+        return sam_rlx_video.tracked(workload, model, threads)
     if workload.objects:
         return sam_rlx_video.tracking(workload, model, threads)
     if workload.name.startswith("everything"):
         return _everything(model, workload, threads)
     side = workload.side
     predictor = sam_rlx.ImagePredictor(model, num_threads=threads)
-    if workload.name in ENCODERS:
+    if workload.name == SAM_HQ_CLICK:
+        predictor.set_image(sample_image(side, side))
+        point = {"point_coords": [[side / 3, side / 2]], "point_labels": [1]}
+        return Task(lambda: predictor.predict(**point), lambda found: found.low_res_masks)
+    if workload.name in (*GRAPHS, SAM_HQ):
         image = sample_image(side, side)
         # Resizing and normalizing are part of it, as of the call that a user makes.
         return Task(lambda: predictor.set_image(image), lambda _: predictor.image_embedding)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from rivals import sam_rlx
-from workloads import MEMORY_ATTENTION, NAMES
+from workloads import MEMORY_ATTENTION, SAM_HQ_CLICK
 
 PACKAGES = sam_rlx.PACKAGES
 # Prompts are decoded in float32 whatever the precision.
-WORKLOADS = tuple(n for n in NAMES if n != MEMORY_ATTENTION and not n.startswith("decode"))
+WORKLOADS = tuple(
+    name
+    for name in sam_rlx.WORKLOADS
+    if name not in (MEMORY_ATTENTION, SAM_HQ_CLICK) and not name.startswith("decode")
+)
 environment = sam_rlx.environment
 prepare = partial(sam_rlx.prepare, precision="int8")

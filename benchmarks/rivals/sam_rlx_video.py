@@ -29,6 +29,15 @@ def start_session(workload: Workload, model: Any, threads: int, frames: int = tr
     return session
 
 
+def tracked(workload: Workload, model: Any, threads: int) -> Task:
+    """The same, in a session that has tracked all frames before."""
+    frames = start_session(workload, model, threads).propagate(return_logits=True)
+    for _ in range(tracks.FIRST):
+        next(frames)
+    resident.forget_peak()  # as the others
+    return Task(lambda: next(frames), lambda out: np.stack(list(out.logits.values())))
+
+
 def tracking(workload: Workload, model: Any, threads: int) -> Task:
     """One steady frame after the other, in a session that is read from a file with a past."""
     import sam_rlx

@@ -102,7 +102,7 @@ LowResPrediction decode(ImagePredictor& predictor, const PromptArrays& arrays, F
   const PromptBatch prompts =
       prompt_batch(predictor, arrays.coords, arrays.labels, arrays.boxes, arrays.mask_input);
   predictor.check_prompts(prompts, arrays.rules);
-  const std::int64_t count = predictor.num_masks(wanted.multimask_output);
+  const std::int64_t count = predictor.num_masks(wanted.multimask_output, wanted.hq_token_only);
   const std::int64_t side = predictor.model().info().mask_side;
   LowResPrediction out{make_array<float>({prompts.batch, count, side, side}),
                        make_array<float>({prompts.batch, count})};
@@ -213,7 +213,8 @@ void register_image_predictor(py::module_& m) {
            py::arg("model"), py::arg("num_threads") = 0,
            py::arg("resize") = resize_name(ImageOptions().resize))
       .def_property_readonly("num_threads", &ImagePredictor::num_threads)
-      .def("num_masks", &ImagePredictor::num_masks, py::arg("multimask_output"))
+      .def("num_masks", &ImagePredictor::num_masks, py::arg("multimask_output"),
+           py::arg("hq_token_only") = false)
       .def("set_image", set_image, py::arg("image"))
       .def_property_readonly("image_embeddings",
                              [](const ImagePredictor& x) { return to_numpy(x.image_embeddings()); })

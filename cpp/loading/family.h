@@ -39,12 +39,12 @@ struct ModelInfo {
   std::string variant;  // "vit_b", "hiera_t", ..., the metadata's, or "custom"
   std::string version;  // "1.0", "2.0", "2.1", "3.0"
   std::int64_t img_size = 0;
-  std::int64_t mask_side = 0;  // of mask prompts and low-resolution masks
+  std::int64_t mask_side = 0;              // of mask prompts and low-resolution masks
   std::int64_t num_multimask_outputs = 0;  // masks of a prompt set where several are asked for
   float mask_threshold = 0.0F;
   bool supports_video = false;  // follows objects that clicks, boxes and masks show
   bool supports_text = false;   // finds what a text names
-  bool has_hq_token = false;    // its masks are SAM-HQ's
+  bool has_hq_token = false;    // SAM-HQ, HQ-SAM 2: masks of its own token, alone or on top
 };
 
 // Where upstream's predictors differ by family.

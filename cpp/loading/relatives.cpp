@@ -48,7 +48,6 @@ constexpr Relative kRelatives[] = {
     {".adapter", "layers of an adapter", kOwnCode},
     {"deconv_out.", "a decoder of micro-sam",
      "it makes no masks of prompts: load the model beside it"},
-    {"sam_mask_decoder.hf_token.", "HQ-SAM 2", "its mask decoder has one more token", "sam2"},
     {"image_encoder.features.", "RepViT-SAM", kOtherEncoder, "sam"},
     {"image_encoder.fuse_stage", "EdgeSAM (RepViT)", kOtherEncoder, "sam"},
     {"image_encoder.backbone.stages.", "EfficientViT-SAM", kOtherEncoder, "sam"},

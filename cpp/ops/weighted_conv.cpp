@@ -21,7 +21,7 @@ void check_weighted_conv(const WeightedConvArgs& args, const Shape& out) {
   };
   expect({count, map[2], kSide, kSide}, args.weight.shape);
   expect({count}, args.bias.shape);
-  expect({map[0], map[1], count}, args.beside.shape);
+  if (args.beside) expect({map[0], map[1], count}, args.beside.shape);
   expect({map[0], map[1]}, out);
 }
 
@@ -79,14 +79,18 @@ void weighted_conv3x3(Context& ctx, const WeightedConvArgs& args, View out) {
   parallel_for({ctx.num_threads, height, 1, width * (count + kTaps)},
                [&](std::int64_t y, std::int64_t, int) {
                  float* const row = out[y].data;
-                 kernels.gemm({.m = width,
-                               .n = 1,
-                               .k = count,
-                               .a = left_rows(kernels, args.beside[y].data, count),
-                               .b = right_rows(kernels, args.weights.data, 1),
-                               .c = row,
-                               .c_row_stride = 1,
-                               .accumulate = args.adds});
+                 if (args.beside) {
+                   kernels.gemm({.m = width,
+                                 .n = 1,
+                                 .k = count,
+                                 .a = left_rows(kernels, args.beside[y].data, count),
+                                 .b = right_rows(kernels, args.weights.data, 1),
+                                 .c = row,
+                                 .c_row_stride = 1,
+                                 .accumulate = args.adds});
+                 } else if (!args.adds) {
+                   std::fill_n(row, width, 0.0F);
+                 }
                  add_taps(products, y, constant, row);
                });
 }

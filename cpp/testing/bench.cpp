@@ -157,7 +157,7 @@ Times time_weighted_conv(std::int64_t side, std::int64_t channels, int repetitio
   const Tensor weight = random_tensor({count, channels, 3, 3}), bias = random_tensor({count});
   const Tensor weights = random_tensor({count});
   Tensor out({side, side});
-  const WeightedConvArgs args{map, weight, bias, beside, weights};
+  const WeightedConvArgs args{map, weight, bias, weights, beside};
   return measure(repetitions, [&] { weighted_conv3x3(test.context, args, out); });
 }
 

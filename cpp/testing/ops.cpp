@@ -251,7 +251,7 @@ void register_maps(py::module_& m) {
   m.def(
       "weighted_conv3x3",
       [](const FloatArray& map, const FloatArray& weight, const FloatArray& bias,
-         const FloatArray& beside, const FloatArray& weights, const OptionalArray& added,
+         const FloatArray& weights, const OptionalArray& beside, const OptionalArray& added,
          const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
         FloatArray out = make_array({map.shape(0), map.shape(1)});
@@ -260,13 +260,13 @@ void register_maps(py::module_& m) {
                          {.map = view_of(map),
                           .weight = view_of(weight),
                           .bias = view_of(bias),
-                          .beside = view_of(beside),
                           .weights = view_of(weights),
+                          .beside = beside ? view_of(*beside) : ConstView(),
                           .adds = added.has_value()},
                          mutable_view_of(out));
         return out;
       },
-      "map"_a, "weight"_a, "bias"_a, "beside"_a, "weights"_a, "added"_a = py::none(),
+      "map"_a, "weight"_a, "bias"_a, "weights"_a, "beside"_a = py::none(), "added"_a = py::none(),
       "isa"_a = py::none(), "num_threads"_a = 1);
   m.def(
       "max_pool2x2",

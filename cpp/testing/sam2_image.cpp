@@ -224,7 +224,7 @@ py::dict sam2_config(const std::string& path, const std::optional<std::string>& 
 
 // Parameters of the image encoder of a released variant: [(name, shape), ...].
 std::vector<std::pair<std::string, Sizes>> parameters_of(const std::string& variant) {
-  sam2::ImageEncoder encoder(release_named(sam2::releases(), variant).sizes);
+  sam2::ImageEncoder encoder(release_named(sam2::releases(), variant).sizes.image_encoder);
   std::vector<std::pair<std::string, Sizes>> result;
   for (const auto& [name, shape] : list_parameters(encoder)) {
     Sizes sizes;

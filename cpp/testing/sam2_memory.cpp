@@ -1,6 +1,7 @@
 #include "models/sam2/mask_decoder.h"
 #include "models/sam2/memory_attention.h"
 #include "models/sam2/memory_encoder.h"
+#include "models/sam2/spatial_perceiver.h"
 #include "ops/elementwise.h"
 #include "testing/layer.h"
 
@@ -14,7 +15,8 @@ using Run = decltype(TestLayer::run);
 
 // image_embeddings, image_pe (1, H, W, C); sparse_prompt_embeddings (B, N, C);
 // dense_prompt_embeddings (B, H, W, C); level0 (4H, 4W, C), level1 (2H, 2W, C); `share`: project
-// the map once -> masks (B, K, 4H, 4W), iou (B, K), tokens (B, K or 1, C), object score (B, 1)
+// the map once; `hq_token_only`: of HQ-SAM 2, one mask -> masks (B, K, 4H, 4W), iou (B, K), tokens
+// (B, K or 1, C), object score (B, 1)
 Run make_mask_decoder(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam2::MaskDecoder(read_config<sam2::MaskDecoderConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {
@@ -25,6 +27,7 @@ Run make_mask_decoder(const py::dict& c, const Weights& w, const KernelTable& k)
     const Array<float> level0 = array_of(in, "level0"), level1 = array_of(in, "level1");
     const bool multimask = in.at("multimask_output").cast<bool>();
     const std::int64_t channels = image.shape(3), batch = sparse.shape(0);
+    const bool alone = has(in, "hq_token_only") && in.at("hq_token_only").cast<bool>();
     const std::int64_t count = multimask ? layer->config.num_multimask_outputs : 1;
     sam2::HighResFeatures high_res;
     const auto projected_by = [&](const Conv2d& conv, ConstView map) {
@@ -32,7 +35,7 @@ Run make_mask_decoder(const py::dict& c, const Weights& w, const KernelTable& k)
     };
     layer->adopt_high_res(ctx, projected_by(layer->conv_s0, view_of(level0, "level0")),
                           projected_by(layer->conv_s1, view_of(level1, "level1")), high_res);
-    Tensor masks({batch, count, 4 * image.shape(1), 4 * image.shape(2)});
+    Tensor masks({batch, alone ? 1 : count, 4 * image.shape(1), 4 * image.shape(2)});
     Tensor iou({batch, count}), tokens({batch, count, channels}), score({batch, 1});
     for (std::int64_t b = 0; b < batch; ++b) {
       const Workspace::Scope scratch(ctx.workspace);
@@ -44,10 +47,12 @@ Run make_mask_decoder(const py::dict& c, const Weights& w, const KernelTable& k)
           layer->decode(ctx, {map, view_of(pe, "image_pe"), view_of(sparse, "sparse")[b],
                               share ? &projected : nullptr});
       std::int64_t first = 1;
-      if (multimask) {
-        layer->predict_masks(ctx, decoded, high_res, 1, masks.view()[b]);
+      if (!multimask) {
+        first = layer->predict_single_mask(ctx, decoded, high_res, masks.view()[b][0], alone);
+      } else if (alone) {
+        layer->predict_hq_mask(ctx, decoded, high_res, masks.view()[b][0]);
       } else {
-        first = layer->predict_single_mask(ctx, decoded, high_res, masks.view()[b][0]);
+        layer->predict_masks(ctx, decoded, high_res, 1, masks.view()[b]);
       }
       copy_(ctx, iou.view()[b], {decoded.iou_predictions.data + first, Shape{count}});
       for (std::int64_t i = 0; i < count; ++i) {

@@ -269,7 +269,7 @@ class MaskGenerator:
         masks with an IoU of 0.8 the one with the most pixels stays; those beside its largest part
         count against it. A mask of separate parts loses those that other masks have alone.
     hq_token_only : bool
-        SAM-HQ alone: the masks of its own token, as for `ImagePredictor.predict`.
+        SAM-HQ and HQ-SAM 2 alone: the masks of their own token, as for `ImagePredictor.predict`.
     num_threads : int, optional
         Threads for computing. Default: the cores this process may use.
 

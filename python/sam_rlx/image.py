@@ -145,8 +145,8 @@ class MaskPrediction(ResultForms):
     masks : ndarray ([B,] K, H, W), or RunLengthMasks
         bool at the size of the image; float32 logits with `return_logits`. With `tile` they are
         `RunLengthMasks`, which are decoded one at a time. K is 3 with `multimask_output`, else 1;
-        always 1 from SAM-HQ. From SAM 3, holes of at most 256 positions of the low-resolution mask
-        are filled, as upstream does.
+        always 1 from SAM-HQ, and with `hq_token_only`. From SAM 3, holes of at most 256 positions
+        of the low-resolution mask are filled, as upstream does.
     iou_predictions : ndarray ([B,] K), float32
         The network's own estimate of each mask's IoU. Not clamped: may pass 1.
     low_res_masks : ndarray ([B,] K, S, S), float32
@@ -430,11 +430,13 @@ class ImagePredictor(ImageEmbeddings):
         multimask_output : bool
             True: three candidate masks for an ambiguous prompt. False: one mask. SAM-HQ gives one
             mask: the best of the three, or the one, and the logits of its own token on top.
+            HQ-SAM 2 has those on top of each of the three.
         return_logits : bool
             True: `masks` holds float32 logits instead of bool.
         hq_token_only : bool
-            SAM-HQ alone. True: the logits of its own token, without those of SAM's mask. Its
-            authors advise it for images of one object.
+            SAM-HQ and HQ-SAM 2 alone. True: one mask, the logits of their own token without those
+            of SAM's mask; its IoU is that of the best of the three, or of the one. Their authors
+            advise it for images of one object.
         min_mask_region_area : int
             With a value > 0, holes and islands of a mask smaller than this many pixels are removed,
             as `MaskGenerator` does; `low_res_masks` stay. Not with `return_logits`.
@@ -457,7 +459,7 @@ class ImagePredictor(ImageEmbeddings):
             No image is set, or the predictor is in use by another thread.
         InvalidArgumentError
             No prompt is given, a shape, label or value is wrong, or `hq_token_only` is asked of a
-            model that is not SAM-HQ.
+            model that is neither SAM-HQ nor HQ-SAM 2.
         """
         prompts = as_prompts(point_coords, point_labels, box, mask_input, self._weights.mask_side)
         wanted = {
@@ -522,7 +524,7 @@ class ImagePredictor(ImageEmbeddings):
                         report(done, prompts.count)
         finally:
             self._restore(before)
-        number = self._core.num_masks(wanted["multimask_output"])
+        number = self._core.num_masks(**wanted)
         shape = (prompts.count, number, *image.shape)
         masks = RunLengthMasks([each for row in counts for each in row], shape)
         side = self._weights.mask_side

@@ -188,7 +188,6 @@ def test_rows_keep_numbers_in_order(testing, name, expected):
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("sam_mask_decoder.hf_token.weight", "HQ-SAM 2"),
         ("image_encoder.features.0.0.c.weight", "RepViT-SAM"),
         ("tracker.model.interactive_mask_decoder.x", r"SAM 3\.1"),
         ("detector.backbone.interactive_convs.0.weight", r"SAM 3\.1"),

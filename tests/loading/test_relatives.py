@@ -15,13 +15,12 @@ from support import gguf_files, tiny_mobile_sam
 
 # A tensor of each, as the public repositories name it.
 NAMES = {
-    "sam_mask_decoder.hf_token.weight": r"HQ-SAM 2 .*more token: load edgetam\.pt.*sam2-nano",
     "deconv_out.weight": "a decoder of micro-sam .*load the model beside it",
     "image_encoder.features.3.token_mixer.0.conv.c.weight": r"RepViT-SAM .*load mobile_sam\.pt",
     "image_encoder.backbone.stages.0.op_list.0.main.conv.weight": "EfficientViT-SAM",
     "image_encoder.neck.input_ops.0.op_list.0.conv.weight": "EfficientViT-SAM",
     "mask_decoder.final_output_upscaling_layers.0.0.weight": r"EfficientSAM .*sam-nano",
-    "image_encoder.neck.convs.0.conv_1x1.weight": "EfficientTAM",
+    "image_encoder.neck.convs.0.conv_1x1.weight": r"EfficientTAM .*load edgetam\.pt.*sam2-nano",
     "detector.backbone.language_backbone.encoder.transformer.0.layer_scale": "SAM3-LiteText",
     "text_encoder.embeddings.position_embedding.position_embedding": "SAM3-LiteText",
     "image_encoder.blocks.0.attn.qkv.lora_A.default.weight": r"a LoRA adapter .*merge",

@@ -21,16 +21,16 @@ def inputs(height, width, channels, count):
         normal(random, height, width, channels),
         normal(random, count, channels, 3, 3),
         normal(random, count),
-        normal(random, height, width, count),
         normal(random, count),
+        normal(random, height, width, count),
     )
 
 
 def truth_of(arrays):
-    x, weight, bias, beside, weights = f64(*arrays)
+    x, weight, bias, weights, *beside = f64(*arrays)
     height, width = x.shape[:2]
     padded = np.pad(x, ((1, 1), (1, 1), (0, 0)))
-    result = bias + beside
+    result = np.zeros((height, width, len(bias))) + bias + sum(beside)
     for dy in range(3):
         for dx in range(3):
             result += padded[dy : dy + height, dx : dx + width] @ weight[:, :, dy, dx].T
@@ -38,23 +38,26 @@ def truth_of(arrays):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("adds", [False, True])
-def test_weighted_conv3x3(shape, adds):
+def test_weighted_conv3x3(shape, adds, beside):
     arrays = inputs(*shape)
-    truth, added = truth_of(arrays), []
+    arrays = arrays if beside else arrays[:-1]
+    truth, added = truth_of(arrays), {}
     if adds:
-        added = [normal(rng(9), *shape[:2])]
-        truth = truth + f64(*added)[0]
-    check("weighted_conv3x3", truth, *arrays, *added)
+        added["added"] = normal(rng(9), *shape[:2])
+        truth = truth + f64(added["added"])[0]
+    check("weighted_conv3x3", truth, *arrays, **added)
 
 
 def test_wrong_shapes():
-    x, weight, bias, beside, weights = inputs(4, 5, 3, 2)
+    x, weight, bias, weights, beside = inputs(4, 5, 3, 2)
     for arrays in (
-        (x[:3], weight, bias, beside, weights),
-        (x, weight[:, :, :2], bias, beside, weights),
-        (x, weight, bias[:1], beside, weights),
-        (x, weight, bias, beside, weights[:1]),
+        (x[:3], weight, bias, weights, beside),
+        (x, weight[:, :, :2], bias, weights),
+        (x, weight, bias[:1], weights),
+        (x, weight, bias, weights[:1]),
+        (x, weight, bias, weights, beside[..., :1]),
     ):
         with pytest.raises(sam_rlx.InvalidArgumentError, match="weighted_conv3x3: expected shape"):
             op("weighted_conv3x3", *map(np.ascontiguousarray, arrays))

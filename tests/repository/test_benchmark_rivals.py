@@ -197,3 +197,52 @@ def test_openvino_runs_in_reduced_precision(tmp_path, workload):
     assert "openvino: result differs" not in done.stdout
     for engine in set(engines[2:]) - set(unable):
         assert f"{engine}: result differs from PyTorch's" in done.stdout
+
+
+def test_rows_of_light_models_name_engines_that_run_them():
+    import light_models
+    import rivals
+    from workloads import LIGHT, light_workloads
+
+    rows = {name: engines for group in light_models.GROUPS for name, engines in group.items()}
+    assert set(rows) == {*LIGHT, light_models.VIDEO}
+    for name, engines in rows.items():
+        for engine in engines:
+            assert name in rivals.adapter(engine).WORKLOADS, engine
+    for workload in light_workloads().values():
+        assert workload.side == 1024
+        assert workload.gflop() == 0
+
+
+def test_engines_of_several_workloads_alternate(monkeypatch):
+    import client
+    from workloads import light_workloads
+
+    calls = []
+
+    class Worker:
+        def __init__(self, engine, workload, threads):
+            self.name = f"{engine} {workload.name} {threads}"
+
+        def __exit__(self, *_):
+            calls.append(f"end of {self.name}")
+
+        def prepare(self):
+            return 0.5
+
+        def run(self):
+            calls.append(self.name)
+            return float(len(calls))
+
+        def finish(self):
+            return 7, [1.0]
+
+    monkeypatch.setattr(client, "Worker", Worker)
+    monkeypatch.setattr(client, "SETTLE_S", 0)
+    table = light_workloads()
+    pairs = [("sam_rlx", table["edgetam"]), ("sam_rlx", table["sam-hq"])]
+    rows = client.interleave_pairs(pairs, threads=2, rounds=2, warmup=1)
+    names = ["sam_rlx edgetam 2", "sam_rlx sam-hq 2"]
+    assert calls == [*names * 3, *(f"end of {name}" for name in names)]
+    assert [row.seconds for row in rows] == [[3.0, 5.0], [4.0, 6.0]]
+    assert [(row.engine, row.peak_rss) for row in rows] == [("sam_rlx", 7)] * 2

@@ -177,9 +177,11 @@ bool same_shapes(const sam2::ImageEncoderConfig& a, const sam2::ImageEncoderConf
 }
 
 // The release that has these sizes at any image size, else "custom".
-std::string released_name(const sam2::ImageEncoderConfig& found) {
+std::string released_name(const sam2::Sam2Config& config) {
+  const sam2::ImageEncoderConfig& found = config.image_encoder;
   for (const auto& release : sam2::releases()) {
-    sam2::ImageEncoderConfig known = release.sizes;
+    if (release.sizes.hq != config.heads.mask_decoder.hq) continue;
+    sam2::ImageEncoderConfig known = release.sizes.image_encoder;
     known.set_image_size(found.image_size());
     if (known.rep_vit && found.rep_vit) known.rep_vit->fused = found.rep_vit->fused;
     const bool same_trunk =
@@ -194,7 +196,8 @@ std::string released_name(const sam2::ImageEncoderConfig& found) {
 // The image encoder of the release with these shapes, if there is one.
 std::optional<sam2::ImageEncoderConfig> release_of_shapes(const sam2::ImageEncoderConfig& found) {
   for (const auto& release : sam2::releases()) {
-    if (same_shapes(found, release.sizes)) return release.sizes;
+    const sam2::ImageEncoderConfig& known = release.sizes.image_encoder;
+    if (same_shapes(found, known)) return known;
   }
   return std::nullopt;
 }
@@ -350,7 +353,6 @@ sam2::Sam2Config config_from_folder(const FolderReader& folder, const StateDict&
   encoder.neck.backbone_channel_list = told.neck.backbone_channel_list;
   folder_settings(folder, config);
   check_fits(encoder, FolderReader::kWhere);
-  config.variant = released_name(encoder);
   return config;
 }
 
@@ -416,6 +418,10 @@ void write_rep_vit(FolderWriter& folder, const sam2::RepVitConfig& trunk) {
 }  // namespace
 
 Json sam2_folder_config(sam2::Sam2Config config) {
+  if (config.heads.mask_decoder.hq) {
+    fail<UnsupportedError>("a folder of transformers", "a mask decoder that its Sam2Model has",
+                           "an HQ token (HQ-SAM 2)");
+  }
   const sam2::ImageEncoderConfig& encoder = config.image_encoder;
   const std::string name = encoder.rep_vit ? "edgetam" : "sam2";
   FolderWriter folder(name + (config.heads.memory ? "_video" : ""));
@@ -436,8 +442,8 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
   const std::optional<FolderReader> folder = FolderReader::in(state_dict, "sam2");
   sam2::Sam2Config found =
       folder ? config_from_folder(*folder, state_dict) : config_without_folder(state_dict);
-  if (!state_dict.metadata.contains("variant")) found.variant = released_name(found.image_encoder);
   read_sam2_heads(state_dict, folder, found);
+  if (folder || !state_dict.metadata.contains("variant")) found.variant = released_name(found);
   read_preprocessor(
       state_dict,
       {.mean = found.pixel_mean, .std = found.pixel_std, .side = found.heads.base.image_size});
@@ -447,10 +453,15 @@ sam2::Sam2Config sam2_config_of(const StateDict& state_dict,
                   : found.heads.base.no_obj_embed_spatial ? "2.1"
                                                           : "2.0";
   if (!variant || *variant == found.variant) return found;
-  fail<CheckpointError>(
-      "variant " + *variant + ": " + kTrunk + "blocks",
-      trunk_text(release_named(sam2::releases(), *variant).sizes),
-      trunk_text(found.image_encoder) + " (the file is " + printable(found.variant) + ")");
+  const sam2::ReleasedSizes& asked = release_named(sam2::releases(), *variant).sizes;
+  const std::string file = " (the file is " + printable(found.variant) + ")";
+  if (asked.hq != found.heads.mask_decoder.hq) {
+    const auto told = [](bool has) { return has ? "HQ-SAM 2's" : "SAM 2's, without the HQ token"; };
+    fail<CheckpointError>("variant " + *variant + ": sam_mask_decoder", told(asked.hq),
+                          told(!asked.hq) + file);
+  }
+  fail<CheckpointError>("variant " + *variant + ": " + kTrunk + "blocks",
+                        trunk_text(asked.image_encoder), trunk_text(found.image_encoder) + file);
 }
 
 }  // namespace sam_rlx

@@ -236,7 +236,8 @@ ModelInfo info_of(const NetworkConfig& any) {
           .mask_side = 4 * config.heads.base.grid(),
           .num_multimask_outputs = config.heads.mask_decoder.num_multimask_outputs,
           .mask_threshold = config.mask_threshold,
-          .supports_video = config.heads.memory};
+          .supports_video = config.heads.memory,
+          .has_hq_token = config.heads.mask_decoder.hq};
 }
 
 // "2.1/tiny".

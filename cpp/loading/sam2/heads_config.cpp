@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "checkpoint/text.h"
 #include "core/error.h"
@@ -147,6 +148,17 @@ bool has_several(const StateDict& state_dict, const std::string& head) {
          !state_dict.contains(head + "layers.0.weight");
 }
 
+// Any of these tells HQ-SAM 2, so that a file with some of them is told what it lacks.
+bool has_hq_token(const StateDict& state_dict, const std::string& decoder) {
+  constexpr std::string_view kParts[] = {"hf_token.", "hf_mlp.", "embedding_maskfeature."};
+  const auto& tensors = state_dict.tensors();
+  return std::any_of(tensors.begin(), tensors.end(), [&](const TensorEntry& entry) {
+    return std::any_of(std::begin(kParts), std::end(kParts), [&](std::string_view part) {
+      return entry.name.starts_with(decoder + std::string(part));
+    });
+  });
+}
+
 void read_decoder(const StateDict& state_dict, const HeadsNames& names,
                   sam2::MaskDecoderConfig& decoder) {
   const std::string name = names.prefix + "sam_mask_decoder.";
@@ -162,6 +174,7 @@ void read_decoder(const StateDict& state_dict, const HeadsNames& names,
   decoder.iou_head_depth = count_of(state_dict, iou, ".weight");
   decoder.pred_obj_scores_mlp = has_several(state_dict, name + "pred_obj_score_head.");
   decoder.iou_head_hidden_dim = size_of(required_tensor(state_dict, iou + "0.weight", 2), 0);
+  decoder.hq = has_hq_token(state_dict, name);
 }
 
 // EdgeTAM's, if it is there.

@@ -48,33 +48,18 @@ View HqMaskFeature::forward_first(Context& ctx, ConstView x) const {
   return map[0];
 }
 
-// ---------------------------------------------------------------- all
-
-HqHead::HqHead(const HqConfig& config, std::int64_t channels)
-    : hf_mlp(channels, channels, channels / 8, 3),
-      compress_vit_feat(config.vit_dim, channels, channels / 8),
-      embedding_encoder(channels, channels / 4, channels / 8),
-      embedding_maskfeature(channels / 8) {
+HqToken::HqToken(std::int64_t channels)
+    : hf_mlp(channels, channels, channels / 8, 3), embedding_maskfeature(channels / 8) {
   hf_token.embed_dim = channels;
 }
 
-void HqHead::visit(ParamVisitor& v) {
+void HqToken::visit(ParamVisitor& v) {
   v("hf_token", hf_token);
   v("hf_mlp", hf_mlp);
-  v("compress_vit_feat", compress_vit_feat);
-  v("embedding_encoder", embedding_encoder);
   v("embedding_maskfeature", embedding_maskfeature);
 }
 
-void HqHead::image_features(Context& ctx, ConstView embedding, ConstView early,
-                            View hq_features) const {
-  const Shape& map = hq_features.shape;
-  const View out = hq_features.reshape({1, map[0], map[1], map[2]});
-  embedding_encoder.forward(ctx, embedding, false, out);
-  if (early) compress_vit_feat.forward(ctx, early, true, out);
-}
-
-void HqHead::predict_mask(Context& ctx, const Inputs& in, View mask) const {
+void HqToken::predict_mask(Context& ctx, const Inputs& in, View mask) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View weights = hf_mlp.forward(ctx, in.token.reshape({1, in.token.numel()}));
   ctx.record(hf_mlp.path, weights);
@@ -83,10 +68,31 @@ void HqHead::predict_mask(Context& ctx, const Inputs& in, View mask) const {
                    {.map = map,
                     .weight = embedding_maskfeature.conv2_weight,
                     .bias = embedding_maskfeature.conv2_bias,
-                    .beside = in.hq_features,
                     .weights = weights[0],
+                    .beside = in.hq_features,
                     .adds = in.adds},
                    mask);
+}
+
+// ---------------------------------------------------------------- SAM-HQ
+
+HqHead::HqHead(const HqConfig& config, std::int64_t channels)
+    : HqToken(channels),
+      compress_vit_feat(config.vit_dim, channels, channels / 8),
+      embedding_encoder(channels, channels / 4, channels / 8) {}
+
+void HqHead::visit(ParamVisitor& v) {
+  HqToken::visit(v);
+  v("compress_vit_feat", compress_vit_feat);
+  v("embedding_encoder", embedding_encoder);
+}
+
+void HqHead::image_features(Context& ctx, ConstView embedding, ConstView early,
+                            View hq_features) const {
+  const Shape& map = hq_features.shape;
+  const View out = hq_features.reshape({1, map[0], map[1], map[2]});
+  embedding_encoder.forward(ctx, embedding, false, out);
+  if (early) compress_vit_feat.forward(ctx, early, true, out);
 }
 
 }  // namespace sam_rlx::sam

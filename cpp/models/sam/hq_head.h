@@ -44,13 +44,30 @@ struct HqMaskFeature {
   View forward_first(Context& ctx, ConstView x) const;
 };
 
-// What SAM-HQ adds to a mask decoder: a token whose mask is made of finer features than those of
-// the other tokens. C is the width of the decoder.
-struct HqHead {
+// A token of a mask decoder whose mask is made of a map that goes through more layers than that of
+// the other tokens. C is the width of the decoder. Upstream of HQ-SAM 2, which has no more than
+// this: sam2/modeling/sam/mask_hq_decoder.py, MaskDecoderHQ.
+struct HqToken {
   TokenEmbedding hf_token;
   MLP hf_mlp;
-  HqUpscaling compress_vit_feat, embedding_encoder;
   HqMaskFeature embedding_maskfeature;
+
+  explicit HqToken(std::int64_t channels);
+  void visit(ParamVisitor& v);
+
+  // The mask of the HQ token (C,) after the transformer, added to `mask` (4g, 4g) where `adds`.
+  // upscaled (4g, 4g, C / 8): what the other masks are made of; hq_features of the same shape, or
+  // none: features of the image that are added to the map.
+  struct Inputs {
+    ConstView token, upscaled, hq_features = {};
+    bool adds = true;
+  };
+  void predict_mask(Context& ctx, const Inputs& in, View mask) const;
+};
+
+// What SAM-HQ adds to a mask decoder: the token, and finer features of the image.
+struct HqHead : HqToken {
+  HqUpscaling compress_vit_feat, embedding_encoder;
 
   HqHead(const HqConfig& config, std::int64_t channels);
   void visit(ParamVisitor& v);
@@ -58,13 +75,6 @@ struct HqHead {
   // The same for all prompts of an image: image embedding (1, g, g, C) and the trunk's early map
   // (1, g, g, vit_dim), or none -> hq_features (4g, 4g, C / 8).
   void image_features(Context& ctx, ConstView embedding, ConstView early, View hq_features) const;
-  // The mask of the HQ token (C,) after the transformer, added to `mask` (4g, 4g) where `adds`.
-  // upscaled (4g, 4g, C / 8): what SAM's masks are made of.
-  struct Inputs {
-    ConstView token, upscaled, hq_features;
-    bool adds = true;
-  };
-  void predict_mask(Context& ctx, const Inputs& in, View mask) const;
 };
 
 }  // namespace sam_rlx::sam

@@ -8,34 +8,57 @@
 namespace sam_rlx::sam2 {
 namespace {
 
+using Sam2Release = SizedRelease<ReleasedSizes>;
+
+ImageEncoderConfig with_neck(const HieraConfig& trunk) {
+  ImageEncoderConfig encoder{.trunk = trunk, .neck = {}};
+  encoder.neck.backbone_channel_list = encoder.channel_list();
+  return encoder;
+}
+
+HieraConfig hiera_l() {
+  return {.embed_dim = 144,
+          .num_heads = 2,
+          .stages = {2, 6, 36, 4},
+          .window_spec = {8, 4, 16, 8},
+          .global_att_blocks = {23, 33, 43}};
+}
+
 // With the bytes of the files of SAM 2.0 and 2.1.
-SizedRelease<ImageEncoderConfig> hiera(std::string_view variant, std::string_view name,
-                                       std::string_view purpose, std::int64_t bytes,
-                                       std::int64_t bytes_of_2_1, const HieraConfig& trunk) {
+Sam2Release hiera(std::string_view variant, std::string_view name, std::string_view purpose,
+                  std::int64_t bytes, std::int64_t bytes_of_2_1, const HieraConfig& trunk) {
   const std::string ending = "_hiera_" + std::string(name) + ".pt";
-  SizedRelease<ImageEncoderConfig> release{
-      {.variant = variant,
-       .name = name,
-       .purpose = purpose,
-       .source = "https://github.com/facebookresearch/sam2",
-       .license = "Apache-2.0",
-       .files = {{"2.0", "sam2" + ending, bytes}, {"2.1", "sam2.1" + ending, bytes_of_2_1}}},
-      {.trunk = trunk, .neck = {}}};
-  release.sizes.neck.backbone_channel_list = release.sizes.channel_list();
-  return release;
+  return {{.variant = variant,
+           .name = name,
+           .purpose = purpose,
+           .source = "https://github.com/facebookresearch/sam2",
+           .license = "Apache-2.0",
+           .files = {{"2.0", "sam2" + ending, bytes}, {"2.1", "sam2.1" + ending, bytes_of_2_1}}},
+          {with_neck(trunk)}};
+}
+
+// The bytes are those of SAM 2.1's file and of 13 more tensors as PyTorch writes them.
+Sam2Release hq_sam2() {
+  return {{.variant = "hq_hiera_l",
+           .name = "hq_large",
+           .purpose = "images and videos: thin structures",
+           .source = "https://github.com/SysCV/sam-hq",
+           .license = "Apache-2.0",
+           .files = {{"2.1", "sam2.1_hq_hiera_large.pt", 898'796'353}}},
+          {with_neck(hiera_l()), true}};
 }
 
 // The bytes are those of its 982 tensors as PyTorch writes them.
-SizedRelease<ImageEncoderConfig> edge_tam() {
+Sam2Release edge_tam() {
   return {{.variant = "edgetam",
            .name = "edgetam",
            .purpose = "images and videos, where time counts",
            .source = "https://github.com/facebookresearch/EdgeTAM",
            .license = "Apache-2.0",
            .files = {{"1.0", "edgetam.pt", 56'106'451}}},
-          {.trunk = {},
-           .rep_vit = RepVitConfig(),
-           .neck = {.backbone_channel_list = {384, 192, 96, 48}}}};
+          {{.trunk = {},
+            .rep_vit = RepVitConfig(),
+            .neck = {.backbone_channel_list = {384, 192, 96, 48}}}}};
 }
 
 }  // namespace
@@ -100,9 +123,10 @@ bool FpnNeckConfig::top_down(std::int64_t level) const {
          fpn_top_down_levels.end();
 }
 
-std::span<const SizedRelease<ImageEncoderConfig>> releases() {
+std::span<const Sam2Release> releases() {
   static const std::array kReleases{
       edge_tam(),
+      hq_sam2(),
       hiera("hiera_t", "tiny", "images and videos: the usual choice", 155'906'050, 156'008'466, {}),
       hiera("hiera_s", "small", "images and videos: between hiera_t and hiera_b+", 184'309'650,
             184'416'285, {.stages = {1, 2, 11, 2}, .global_att_blocks = {7, 10, 13}}),
@@ -114,12 +138,7 @@ std::span<const SizedRelease<ImageEncoderConfig>> releases() {
              .global_att_blocks = {12, 16, 20},
              .window_pos_embed_bkg_spatial_size = {14, 14}}),
       hiera("hiera_l", "large", "images and videos, where time does not count", 897'952'466,
-            898'083'611,
-            {.embed_dim = 144,
-             .num_heads = 2,
-             .stages = {2, 6, 36, 4},
-             .window_spec = {8, 4, 16, 8},
-             .global_att_blocks = {23, 33, 43}}),
+            898'083'611, hiera_l()),
   };
   return kReleases;
 }

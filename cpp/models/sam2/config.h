@@ -161,8 +161,13 @@ struct ImageEncoderConfig {
   std::vector<std::int64_t> channel_list() const;
 };
 
-// SAM 2.0 and 2.1 share the sizes. Upstream: sam2/configs, and EdgeTAM's.
-std::span<const SizedRelease<ImageEncoderConfig>> releases();
+// What tells released variants from each other.
+struct ReleasedSizes {
+  ImageEncoderConfig image_encoder;
+  bool hq = false;
+};
+// SAM 2.0 and 2.1 share the sizes. Upstream: sam2/configs, and those of EdgeTAM and HQ-SAM 2.
+std::span<const SizedRelease<ReleasedSizes>> releases();
 
 // ---------------------------------------------------------------- decoder and memory
 
@@ -178,6 +183,7 @@ struct MaskDecoderConfig {
   float dynamic_multimask_stability_delta = 0.05F;
   float dynamic_multimask_stability_thresh = 0.98F;
   bool pred_obj_scores_mlp = true;  // else by one linear layer
+  bool hq = false;                  // HQ-SAM 2's token
 
   template <class V>
   void fields(V& v) {
@@ -189,6 +195,7 @@ struct MaskDecoderConfig {
     v("dynamic_multimask_stability_delta", dynamic_multimask_stability_delta, 0, 1e6, kSetting);
     v("dynamic_multimask_stability_thresh", dynamic_multimask_stability_thresh, 0, 1, kSetting);
     v("pred_obj_scores_mlp", pred_obj_scores_mlp);
+    v("hq", hq, kHasDefault);
   }
 
   std::int64_t num_mask_tokens() const { return num_multimask_outputs + 1; }

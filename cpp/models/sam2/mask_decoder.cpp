@@ -25,6 +25,7 @@ MaskDecoder::MaskDecoder(const MaskDecoderConfig& sizes)
   iou_prediction_head =
       MLP(channels, config.iou_head_hidden_dim, config.num_mask_tokens(), config.iou_head_depth);
   pred_obj_score_head = MLP(channels, channels, 1, config.pred_obj_scores_mlp ? 3 : 1);
+  if (config.hq) hq.emplace(channels);
 }
 
 void MaskDecoder::visit(ParamVisitor& v) {
@@ -38,6 +39,7 @@ void MaskDecoder::visit(ParamVisitor& v) {
   v("output_hypernetworks_mlps", output_hypernetworks_mlps);
   v("iou_prediction_head", iou_prediction_head);
   v("pred_obj_score_head", pred_obj_score_head);
+  if (hq) v("", *hq);
 }
 
 void MaskDecoder::adopt_high_res(Context& ctx, ConstView s0, ConstView s1, HighResFeatures& out) {
@@ -53,17 +55,18 @@ void MaskDecoder::adopt_high_res(Context& ctx, ConstView s0, ConstView s1, HighR
 MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const sam::MaskDecoder::Inputs& in) const {
   const std::int64_t masks = config.num_mask_tokens();
   const std::int64_t channels = config.transformer.embedding_dim;
-  const std::int64_t count = 2 + masks + in.sparse.shape[0];
-  Decoded out{ctx.workspace.floats({2 + masks, channels}), ctx.workspace.floats(in.map.shape),
+  const std::int64_t outputs = num_output_tokens(), count = outputs + in.sparse.shape[0];
+  Decoded out{ctx.workspace.floats({outputs, channels}), ctx.workspace.floats(in.map.shape),
               ctx.workspace.floats({masks})};
   const Workspace::Scope scratch(ctx.workspace);
 
-  // Tokens: object score, IoU, masks, prompt.
+  // Tokens: object score, IoU, masks, HQ-SAM 2's, prompt.
   const View tokens = ctx.workspace.floats({count, channels});
   copy_(ctx, {tokens.data, Shape{1, channels}}, obj_score_token.weight);
   copy_(ctx, {tokens.data + channels, Shape{1, channels}}, iou_token.weight);
   copy_(ctx, {tokens.data + 2 * channels, Shape{masks, channels}}, mask_tokens.weight);
-  copy_(ctx, {tokens.data + (2 + masks) * channels, in.sparse.shape}, in.sparse);
+  if (hq) copy_(ctx, tokens[outputs - 1], hq->hf_token.weight);
+  copy_(ctx, {tokens.data + outputs * channels, in.sparse.shape}, in.sparse);
 
   const Shape positions{in.map.shape[0] * in.map.shape[1], channels};
   transformer.forward_(
@@ -85,6 +88,40 @@ void MaskDecoder::predict_masks(Context& ctx, const Decoded& decoded,
                                 const HighResFeatures& high_res, std::int64_t first,
                                 View masks) const {
   const Workspace::Scope scratch(ctx.workspace);
+  const View upscaled = upscaled_for_hq(ctx, decoded);
+  upscale(ctx, decoded, high_res, first, masks, upscaled);
+  if (hq) {
+    const View on_top = ctx.workspace.floats({masks.shape[1], masks.shape[2]});
+    hq_mask(ctx, decoded, upscaled, false, on_top);
+    for (std::int64_t i = 0; i < masks.shape[0]; ++i) add_(ctx, masks[i], on_top);
+  }
+  ctx.record(path + ".low_res_masks", masks);
+}
+
+void MaskDecoder::predict_hq_mask(Context& ctx, const Decoded& decoded,
+                                  const HighResFeatures& high_res, View mask) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View upscaled = upscaled_for_hq(ctx, decoded);
+  upscale(ctx, decoded, high_res, 0, {mask.data, {0, mask.shape[0], mask.shape[1]}}, upscaled);
+  hq_mask(ctx, decoded, upscaled, false, mask);
+  ctx.record(path + ".low_res_masks", mask.reshape({1, mask.shape[0], mask.shape[1]}));
+}
+
+View MaskDecoder::upscaled_for_hq(Context& ctx, const Decoded& decoded) const {
+  if (!hq) return {};
+  const Shape& map = decoded.map.shape;
+  return ctx.workspace.floats({4 * map[0], 4 * map[1], map[2] / 8});
+}
+
+void MaskDecoder::hq_mask(Context& ctx, const Decoded& decoded, ConstView upscaled, bool adds,
+                          View mask) const {
+  const ConstView token = decoded.tokens[num_output_tokens() - 1];
+  hq->predict_mask(ctx, {.token = token, .upscaled = upscaled, .adds = adds}, mask);
+}
+
+void MaskDecoder::upscale(Context& ctx, const Decoded& decoded, const HighResFeatures& high_res,
+                          std::int64_t first, View masks, View upscaled) const {
+  const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t channels = config.transformer.embedding_dim;
   const std::int64_t count = masks.shape[0];
   const View hyper = ctx.workspace.floats({count, channels / 8});
@@ -105,23 +142,28 @@ void MaskDecoder::predict_masks(Context& ctx, const Decoded& decoded,
                  .bias2 = up.conv2_bias,
                  .hyper = hyper,
                  .skip1 = high_res.s1,
-                 .skip0 = high_res.s0},
+                 .skip0 = high_res.s0,
+                 .upscaled = upscaled},
                 masks);
-  ctx.record(path + ".low_res_masks", masks);
 }
 
 std::int64_t MaskDecoder::predict_single_mask(Context& ctx, const Decoded& decoded,
-                                              const HighResFeatures& high_res, View mask) const {
+                                              const HighResFeatures& high_res, View mask,
+                                              bool hq_token_only) const {
+  const Workspace::Scope scratch(ctx.workspace);
   const View one = mask.reshape({1, mask.shape[0], mask.shape[1]});
-  predict_masks(ctx, decoded, high_res, 0, one);
-  if (!config.dynamic_multimask_via_stability ||
-      stability_score(mask, config.dynamic_multimask_stability_delta) >=
+  const View upscaled = upscaled_for_hq(ctx, decoded);
+  upscale(ctx, decoded, high_res, 0, one, upscaled);
+  std::int64_t chosen = 0;
+  if (config.dynamic_multimask_via_stability &&
+      stability_score(mask, config.dynamic_multimask_stability_delta) <
           config.dynamic_multimask_stability_thresh) {
-    return 0;
+    chosen = best_multimask(decoded);
+    if (!hq_token_only) upscale(ctx, decoded, high_res, chosen, one, {});
   }
-  const std::int64_t best = best_multimask(decoded);
-  predict_masks(ctx, decoded, high_res, best, one);
-  return best;
+  if (hq) hq_mask(ctx, decoded, upscaled, !hq_token_only, mask);
+  ctx.record(path + ".low_res_masks", one);
+  return chosen;
 }
 
 std::int64_t MaskDecoder::best_multimask(const Decoded& decoded) const {

@@ -157,18 +157,25 @@ void HeadsImageState::predict_masks(Context& ctx, const sam2::MaskDecoder::Decod
   const View low_res = job.low_res[index];
   float* const iou = job.iou.data + index * count;
   if (!job.multimask_output) {
-    const std::int64_t chosen =
-        decoder.predict_single_mask(ctx, decoded, features_.high_res, low_res[0]);
+    const std::int64_t chosen = decoder.predict_single_mask(ctx, decoded, features_.high_res,
+                                                            low_res[0], job.hq_token_only);
     iou[0] = decoded.iou_predictions.data[chosen];
     return;
   }
+  if (job.hq_token_only) {
+    iou[0] = decoded.iou_predictions.data[decoder.best_multimask(decoded)];
+    decoder.predict_hq_mask(ctx, decoded, features_.high_res, low_res[0]);
+    return;
+  }
   std::copy_n(decoded.iou_predictions.data + 1, count, iou);
-  if (!job.iou_threshold) {
+  const auto wanted = [&](float score) { return !job.iou_threshold || score > *job.iou_threshold; };
+  // The HQ token's mask is made once for all.
+  if (!job.iou_threshold || (decoder.hq && std::any_of(iou, iou + count, wanted))) {
     decoder.predict_masks(ctx, decoded, features_.high_res, 1, low_res);
     return;
   }
   for (std::int64_t k = 0; k < count; ++k) {
-    if (!(iou[k] > *job.iou_threshold)) continue;
+    if (!wanted(iou[k])) continue;
     const View mask = low_res[k];
     decoder.predict_masks(ctx, decoded, features_.high_res, 1 + k,
                           mask.reshape({1, mask.shape[0], mask.shape[1]}));

@@ -158,7 +158,8 @@ void ImagePredictor::finish_low_res_(View low_res) const {
 void ImagePredictor::check_hq_token_only(bool hq_token_only) const {
   const ModelInfo& info = model_->info();
   if (hq_token_only && !info.has_hq_token) {
-    fail("hq_token_only", "false, or a model of SAM-HQ", info.family + " " + info.variant);
+    fail("hq_token_only", "false, or a model of SAM-HQ or HQ-SAM 2",
+         info.family + " " + info.variant);
   }
 }
 

@@ -56,12 +56,12 @@ class ImagePredictor {
   std::optional<Size> orig_hw() const { return orig_hw_.get(); }
   std::optional<Size> input_hw() const;
 
-  // Masks of a prompt set: one, or several; SAM-HQ has one.
-  std::int64_t num_masks(bool multimask_output) const {
-    return multimask_output ? model_->info().num_multimask_outputs : 1;
+  // Masks of a prompt set: one, or several; SAM-HQ has one, and so has the HQ token alone.
+  std::int64_t num_masks(bool multimask_output, bool hq_token_only = false) const {
+    return multimask_output && !hq_token_only ? model_->info().num_multimask_outputs : 1;
   }
 
-  // Raises InvalidArgument for hq_token_only of another model than SAM-HQ.
+  // Raises InvalidArgument for hq_token_only of a model without an HQ token.
   void check_hq_token_only(bool hq_token_only) const;
   // Raises InvalidArgument for prompts in pixels of the image that are not right.
   void check_prompts(const PromptBatch& prompts, PromptRules rules) const;

@@ -36,7 +36,7 @@ enum class Frame {
 struct DecodeJob {
   Frame frame = Frame::kOriginal;
   bool multimask_output = true;
-  bool hq_token_only = false;               // SAM-HQ: without SAM's mask
+  bool hq_token_only = false;               // SAM-HQ and HQ-SAM 2: without SAM's mask
   std::optional<float> iou_threshold = {};  // masks whose IoU is not above it may stay as they are
   View low_res;                             // (B, K, S, S)
   View iou;                                 // (B, K)

@@ -11,7 +11,7 @@ namespace sam_rlx {
 // Arguments of SAM2AutomaticMaskGenerator that SamAutomaticMaskGenerator does not have.
 struct CropOptions {
   bool multimask_output = true;
-  bool hq_token_only = false;  // SAM-HQ
+  bool hq_token_only = false;  // SAM-HQ and HQ-SAM 2
   // Each mask is a prompt for itself once more, with its point; SAM 2.
   bool use_m2m = false;
   std::optional<double> mask_threshold;  // the model's
@@ -32,7 +32,7 @@ class SamCropPredictor final : public CropPredictor {
   }
   MaskGeometry geometry() const override { return predictor_.mask_geometry(); }
   std::int64_t masks_per_point() const override {
-    return predictor_.num_masks(options_.multimask_output);
+    return predictor_.num_masks(options_.multimask_output, options_.hq_token_only);
   }
   double mask_threshold() const override {
     return options_.mask_threshold.value_or(

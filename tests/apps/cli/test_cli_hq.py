@@ -62,7 +62,7 @@ def test_other_models_refuse_it(run_cli, tiny_checkpoint, command):
     words = [command, demo.IMAGE, "--model", tiny_checkpoint, *prompt, "--hq-token-only"]
     code, _, err = run_cli(*words, "--json", "-")
     assert code != 0
-    assert "hq_token_only: expected false, or a model of SAM-HQ, found sam tiny" in err
+    assert "hq_token_only: expected false, or a model of SAM-HQ or HQ-SAM 2, found sam tiny" in err
 
 
 def test_batches_of_prompts(path, masks, tmp_path):

@@ -270,6 +270,7 @@ def both_of_upstream(sam_hq, network, image):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # ViT-H in float64, on a busy machine too
 @pytest.mark.parametrize("variant", RELEASED)
 def test_released_size(parity, sam_hq, tmp_path, images, variant):
     config, trunk = RELEASED[variant]

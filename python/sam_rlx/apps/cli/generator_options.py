@@ -59,7 +59,7 @@ def add_hq_token_only(parser: argparse.ArgumentParser) -> None:
         "--hq-token-only",
         action="store_true",
         default=None,
-        help="SAM-HQ: the mask of its own token alone, for images of one object",
+        help="SAM-HQ, HQ-SAM 2: the mask of their own token alone, for images of one object",
     )
 
 

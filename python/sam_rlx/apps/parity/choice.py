@@ -43,6 +43,10 @@ def reference_of(model: Model, choice: str) -> Any:
         return references.SamHqTinyReference if has_hq else references.MobileSamReference
     if not has_hq:
         return kind
+    if model.supports_video:  # HQ-SAM 2
+        if choice == "transformers":
+            raise UnsupportedError("reference: expected 'meta' for HQ-SAM 2, found 'transformers'")
+        return references.HqSam2Reference
     if issubclass(kind, transformers_references.TransformersReference):
         return transformers_references.SamHqReference
     return references.SamHqReference

@@ -165,7 +165,17 @@ def _heads(base: Config, bank: Config) -> dict[str, Any]:
 
 def sam2(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
     """Build `SAM2VideoPredictor`, which is the network of the image predictor too."""
-    package = packages.sam2()
+    return _with_hiera(packages.sam2(), model, weights)
+
+
+def hq_sam2(model: Model, weights: Weights) -> tuple[SimpleNamespace, Any]:
+    """Build `SAM2VideoPredictor` with HQ-SAM 2's decoder, in which alone the two differ."""
+    return _with_hiera(packages.hq_sam2(), model, weights)
+
+
+def _with_hiera(
+    package: SimpleNamespace, model: Model, weights: Weights
+) -> tuple[SimpleNamespace, Any]:
     trunk = model.config["trunk"]
     names = ("embed_dim", "num_heads", "stages", "q_pool", "window_spec", "global_att_blocks")
     arguments = {name: trunk[name] for name in (*names, "window_pos_embed_bkg_spatial_size")}
@@ -276,7 +286,8 @@ def _high_resolution_decoder(module: Any, package: Any, config: Config) -> Any:
         "dynamic_multimask_stability_delta",
         "dynamic_multimask_stability_thresh",
     )
-    return module.MaskDecoder(
+    make = module.MaskDecoderHQ if config.get("hq") else module.MaskDecoder
+    return make(
         transformer_dim=transformer["embedding_dim"],
         transformer=_two_way(package.transformer.TwoWayTransformer, transformer),
         use_high_res_features=True,

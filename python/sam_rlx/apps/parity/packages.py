@@ -135,6 +135,15 @@ def edgetam() -> SimpleNamespace:
     return SimpleNamespace(**vars(sam2()), perceiver=own.perceiver, timm=own.timm)
 
 
+def hq_sam2() -> SimpleNamespace:
+    """Import HQ-SAM 2, which imports as SAM 2 does: the same modules, with its own decoder."""
+    own = _import(
+        "git+https://github.com/SysCV/sam-hq.git#subdirectory=sam-hq2",
+        {"decoder": "sam2.modeling.sam.mask_hq_decoder"},
+    )
+    return SimpleNamespace(**{**vars(sam2()), "decoder": own.decoder})
+
+
 def sam3() -> SimpleNamespace:
     """Import Meta's SAM 3: the modules that its networks and predictors stand in."""
     import_torch("sam3")

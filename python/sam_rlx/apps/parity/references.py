@@ -255,6 +255,13 @@ class EdgeTamReference(Sam2Reference):
     build = staticmethod(networks.edgetam)
 
 
+class HqSam2Reference(Sam2Reference):
+    """HQ-SAM 2's code, folder sam-hq2 of SAM-HQ's repository."""
+
+    name = "HQ-SAM 2"
+    build = staticmethod(networks.hq_sam2)
+
+
 class Sam3Reference(Reference):
     """sam3."""
 
