@@ -72,10 +72,6 @@ class Sam3Processor(WithModel):
         self._clicks = model.inst_interactive_predictor is not None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "resolution":
-            if value != self.resolution:
-                raise UnsupportedError(f"resolution: expected {self.resolution}, found {value}")
-            return
         if name == "device":
             check_device(value)
             value = CPU
@@ -90,6 +86,11 @@ class Sam3Processor(WithModel):
     def resolution(self) -> int:
         """Side of the network's input."""
         return int(self.model.image_size)
+
+    @resolution.setter
+    def resolution(self, value: int) -> None:
+        if value != self.resolution:
+            raise UnsupportedError(f"resolution: expected {self.resolution}, found {value}")
 
     @property
     def _core(self) -> _core.ConceptPredictor:
