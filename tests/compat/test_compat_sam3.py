@@ -271,8 +271,6 @@ def test_errors(processor, model, path, tiny_checkpoint):
         Sam3Processor(model, 112, device="cuda")
     with pytest.raises(sam_rlx.UnsupportedError, match="found 'cuda'"):
         build_sam3_image_model(checkpoint_path=path, device="cuda")
-    with pytest.raises(sam_rlx.UnsupportedError, match="no random weights"):
-        build_sam3_image_model(load_from_HF=False)
     with pytest.raises(sam_rlx.UnsupportedError, match="expected family sam3, found sam"):
         build_sam3_image_model(checkpoint_path=tiny_checkpoint)
     assert model.eval() is model.to("cpu") is model

@@ -68,9 +68,12 @@ def test_prompts_of_clips(sam2, clip):
     found = predictor(clip, points=[[[40, 60], [5, 5]]], labels=[[1, 0]])
     np.testing.assert_array_equal([np.asarray(r.masks.data)[0] for r in found], want)
     mask = np.asarray(found[0].masks.data)
-    by_mask = predictor(clip, masks=mask, vid_stride=2)
-    assert len(by_mask) == 2
-    np.testing.assert_array_equal(np.asarray(by_mask[0].masks.data), mask)
+    own.reset()
+    own.add_prompt(0, 0, mask=mask[0])
+    want = [frame.masks[0] for frame in own.propagate()]
+    found = predictor(clip, masks=mask)
+    np.testing.assert_array_equal([np.asarray(r.masks.data)[0] for r in found], want)
+    assert len(predictor(clip, masks=mask, vid_stride=2)) == 2
     with pytest.raises(sam_rlx.InvalidArgumentError, match="of the first frame"):
         predictor(clip)
     with pytest.raises(sam_rlx.InvalidArgumentError, match="expected a clip"):

@@ -48,9 +48,11 @@ class Network(WithModel, OnCpu):
     training = False
     # Attributes of upstream's that are settings of the weights here: they cannot be set later.
     _FIXED: ClassVar[frozenset[str]] = frozenset({"image_size"})
+    # Those of them that a class sets when it is made.
+    _MADE: ClassVar[frozenset[str]] = frozenset({"image_size"})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._FIXED and (name != "image_size" or name in vars(self)):
+        if name in self._FIXED and (name not in self._MADE or name in vars(self)):
             raise ArgumentAttributeError(
                 f"{type(self).__name__}.{name}: expected no change once the model is loaded, found "
                 f"{value!r}; builders and sam_rlx.load_model take settings"
@@ -97,17 +99,25 @@ class Network(WithModel, OnCpu):
         """
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "state_dict.safetensors"
-            write_arrays(path, state_dict)
+            write_arrays(path, state_dict, self._metadata())
             try:
                 self.model = self._load(str(path), bool(strict))
-            except CheckpointError as error:
+            except (CheckpointError, UnsupportedError) as error:
                 found = str(error).replace(str(path), "load_state_dict")
                 raise StateDictError(found) from error
+        self._loaded()
         return LoadResult([], [] if strict else self.model.report()["unexpected"])
 
     def _load(self, path: str, strict: bool) -> Model:
         """Load a file of the kind of network that this is."""
         return load_model(path, variant=self.model.variant, strict=strict)
+
+    def _metadata(self) -> dict[str, str]:
+        """Return what tells the sizes of weights, where tensors alone do not."""
+        return {}
+
+    def _loaded(self) -> None:
+        """Hand new weights to the parts that have their own."""
 
     def eval(self) -> Self:
         """Return the network: it is always ready to run."""

@@ -33,7 +33,7 @@ class EmptyModel:
     Parameters
     ----------
     family, variant : str or None
-        What it will be, as `sam_rlx.Model` names them.
+        What it will be, as `sam_rlx.Model` names them; without a variant the weights tell it.
     img_size : int
         Side of the square input in pixels.
     """
@@ -53,13 +53,14 @@ class EmptyModel:
 
 
 @expects("a dict of names and tensors")
-def write_arrays(path: Path, state_dict: Mapping[str, Any]) -> None:
-    """Write arrays or tensors as a safetensors file of float32."""
+def write_arrays(path: Path, state_dict: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
+    """Write arrays or tensors as a safetensors file of float32, and what it says of itself."""
     arrays = {}
     for name, value in state_dict.items():
         plain = value.detach().cpu().float().numpy() if is_torch(value) else value
         arrays[str(name)] = np.ascontiguousarray(plain, "<f4")
-    header, end = {}, 0
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
     for name, array in arrays.items():
         begin, end = end, end + array.nbytes
         header[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": [begin, end]}

@@ -7,6 +7,7 @@ from typing import Any
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.devices import check_device
+from sam_rlx.compat.common.state_dicts import EmptyModel
 from sam_rlx.compat.common.unoffered import unoffered
 from sam_rlx.compat.sam3.model.sam3_image import Sam3Image
 from sam_rlx.compat.sam3.model.sam3_video_inference import (
@@ -14,8 +15,9 @@ from sam_rlx.compat.sam3.model.sam3_video_inference import (
     ablation_options,
 )
 from sam_rlx.compat.sam3.model.sam3_video_predictor import Sam3VideoPredictor
+from sam_rlx.compat.sam3.model.state_dicts import empty_model
 from sam_rlx.errors import UnsupportedError
-from sam_rlx.model import load_model
+from sam_rlx.model import Model, load_model
 
 _HUB_ID = "facebook/sam3"
 download_ckpt_from_hf = unoffered("sam3.model_builder", "download_ckpt_from_hf")
@@ -48,8 +50,8 @@ def build_sam3_image_model(
     checkpoint_path : str or path, optional
         As for `sam_rlx.load_model`. Default: ``"facebook/sam3"`` on the hub (extra ``hub``).
     load_from_HF : bool
-        Whether there is that default. Random weights, which False gives upstream without a
-        checkpoint, are not offered.
+        Whether there is that default. False, without a checkpoint: a network that waits for
+        `load_state_dict`.
     enable_segmentation : bool
         True.
     enable_inst_interactivity : bool
@@ -75,11 +77,7 @@ def build_sam3_image_model(
             "build_sam3_image_model: expected eval_mode and enable_segmentation, found "
             f"{eval_mode} and {enable_segmentation}"
         )
-    if checkpoint_path is None and not load_from_HF:
-        raise UnsupportedError(
-            "build_sam3_image_model: expected a checkpoint, found None (no random weights)"
-        )
-    model = load_model(_HUB_ID if checkpoint_path is None else checkpoint_path)
+    model = _model(checkpoint_path, load_from_HF)
     return Sam3Image(model, enable_inst_interactivity)
 
 
@@ -101,7 +99,8 @@ def build_sam3_video_model(
     checkpoint_path : str or path, optional
         As for `sam_rlx.load_model`. Default: ``"facebook/sam3"`` on the hub (extra ``hub``).
     load_from_HF : bool
-        Whether there is that default.
+        Whether there is that default. False, without a checkpoint: a network that waits for
+        `load_state_dict`.
     bpe_path, compile
         Without effect.
     has_presence_token, geo_encoder_use_img_cross_attn : bool
@@ -129,14 +128,18 @@ def build_sam3_video_model(
             "build_sam3_video_model: expected has_presence_token and geo_encoder_use_img_cross_attn"
             f", found {has_presence_token} and {geo_encoder_use_img_cross_attn}"
         )
-    if checkpoint_path is None and not load_from_HF:
-        raise UnsupportedError(
-            "build_sam3_video_model: expected a checkpoint, found None (no random weights)"
-        )
-    source = _HUB_ID if checkpoint_path is None else checkpoint_path
     options = {} if apply_temporal_disambiguation else ablation_options()
-    model = load_model(source, strict=bool(strict_state_dict_loading))
+    model = _model(checkpoint_path, load_from_HF, strict=bool(strict_state_dict_loading))
     return Sam3VideoInferenceWithInstanceInteractivity(model, **options)
+
+
+def _model(
+    path: str | os.PathLike[str] | None, from_hub: bool, strict: bool = True
+) -> Model | EmptyModel:
+    """Return the model of a checkpoint, that of the hub, or one without weights."""
+    if path is None and not from_hub:
+        return empty_model()
+    return load_model(_HUB_ID if path is None else path, strict=strict)
 
 
 def build_sam3_video_predictor(

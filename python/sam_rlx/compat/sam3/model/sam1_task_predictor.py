@@ -6,6 +6,7 @@ from typing import Any
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.click_predictor import ClickPredictor
+from sam_rlx.compat.common.state_dicts import EmptyModel
 
 
 class SAM3InteractiveImagePredictor(ClickPredictor):
@@ -26,7 +27,8 @@ class SAM3InteractiveImagePredictor(ClickPredictor):
 
     def __init__(self, sam_model: Any, mask_threshold: float = 0.0) -> None:
         super().__init__(sam_model, mask_threshold)
-        _ = self._core  # a checkpoint without a tracker is refused here
+        if not isinstance(sam_model.model, EmptyModel):
+            _ = self._core  # a checkpoint without a tracker is refused here
 
     def set_encoded(self, maps: Any, sizes: list[tuple[int, int]], is_batch: bool) -> None:
         """Take features of `Sam3Processor`, of all images, with the sizes (H, W) of each."""

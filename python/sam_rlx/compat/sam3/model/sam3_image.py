@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.click_predictor import Masks
 from sam_rlx.compat.common.devices import check_device
 from sam_rlx.compat.common.network import Network
+from sam_rlx.compat.common.state_dicts import EmptyModel, LoadResult
 from sam_rlx.compat.common.turns import Turns
+from sam_rlx.compat.sam3.model import state_dicts
 from sam_rlx.compat.sam3.model.backbone_out import one_image
 from sam_rlx.compat.sam3.model.geometry import GeometricPrompt
 from sam_rlx.compat.sam3.model.sam1_task_predictor import SAM3InteractiveImagePredictor
@@ -20,9 +24,12 @@ from sam_rlx.tokenizer import Tokenizer
 class Backbone(Network):
     """The part of a model that programs give a text by hand."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self._tokenizer = Tokenizer(model.config["text"]["context_length"])
+    def __init__(self, model: Model | EmptyModel) -> None:
+        self.model: Any = model
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer(self.model.config["text"]["context_length"])
 
     def forward_text(
         self,
@@ -63,16 +70,47 @@ class Sam3Image(Network):
         Takes clicks, if the model was built for them.
     """
 
-    def __init__(self, model: Model, enable_inst_interactivity: bool = False) -> None:
+    # Options of upstream's network, which are those of the weights, and its parts.
+    _FIXED = frozenset(
+        {
+            "image_size", "backbone", "geometry_encoder", "transformer", "segmentation_head",
+            "dot_prod_scoring", "class_embed", "matcher", "hidden_dim", "num_feature_levels",
+            "multimask_output", "use_instance_query", "use_dot_prod_scoring",
+            "interactivity_in_encoder", "supervise_joint_box_scores", "num_interactive_steps_val",
+            "detach_presence_in_joint_score",
+        }
+    )  # fmt: skip
+    _MADE = frozenset({"image_size", "backbone"})
+
+    def __init__(self, model: Model | EmptyModel, enable_inst_interactivity: bool = False) -> None:
         if model.family != "sam3":
             raise UnsupportedError(f"model: expected family sam3, found {model.family}")
-        self.model = model
+        self.model: Any = model
         self.image_size = model.img_size
         self.inst_interactive_predictor = (
             SAM3InteractiveImagePredictor(self) if enable_inst_interactivity else None
         )
         self._turns = Turns()
         self.backbone = Backbone(model)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> LoadResult:
+        """Take weights by the names of upstream's image model, or by those of its files.
+
+        See `Network.load_state_dict`.
+        """
+        return super().load_state_dict(state_dicts.names_of_file(state_dict), strict, assign)
+
+    def _load(self, path: str, strict: bool) -> Model:
+        return state_dicts.of_family(super()._load(path, strict), path)
+
+    def _metadata(self) -> dict[str, str]:
+        return state_dicts.metadata_of(self.model)
+
+    def _loaded(self) -> None:
+        vars(self)["image_size"] = self.model.img_size
+        self.backbone.model = self.model
 
     def _get_dummy_prompt(self, num_prompts: int = 1) -> GeometricPrompt:
         """Return the boxes of a state without any; `num_prompts` is 1."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 from sam_rlx import _core
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.devices import CPU
+from sam_rlx.compat.common.devices import CPU, check_device
 from sam_rlx.compat.common.errors import (
+    ArgumentAttributeError,
     ArgumentTypeError,
     expects,
     require,
@@ -30,6 +32,7 @@ from sam_rlx.tokenizer import Tokenizer
 __all__ = ["Sam3Processor"]
 
 State = dict[str, Any]
+_FIXED = ("model", "transform", "find_stage")
 _TEXT_KEYS = ("language_features", "language_mask", "language_embeds")
 _RESULT_KEYS = ("geometric_prompt", "boxes", "masks", "masks_logits", "scores")
 # torchvision's factor from 0 to 1 to bytes, whose fractions are cut off.
@@ -59,17 +62,48 @@ class Sam3Processor(WithModel):
         device: Any = "cpu",
         confidence_threshold: float = 0.5,
     ) -> None:
-        if resolution is not None and resolution != model.image_size:
-            raise UnsupportedError(f"resolution: expected {model.image_size}, found {resolution}")
         self.model = model.to(device)
-        self.resolution = model.image_size
+        if resolution is not None:
+            self.resolution = resolution
         self.device = CPU
         self.confidence_threshold = confidence_threshold
         # States of several threads take turns with the one core.
         self._turns = Turns()
         self._clicks = model.inst_interactive_predictor is not None
-        self._core = _core.ConceptPredictor(model.model.core, 0, "integer", self._clicks)
-        self._tokenizer = Tokenizer(model.model.config["text"]["context_length"])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "device":
+            check_device(value)
+            value = CPU
+        elif name in _FIXED and (name != "model" or name in vars(self)):
+            raise ArgumentAttributeError(
+                f"Sam3Processor.{name}: expected no change once the processor is made, found "
+                f"{value!r}; make another processor"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def resolution(self) -> int:
+        """Side of the network's input."""
+        return int(self.model.image_size)
+
+    @resolution.setter
+    def resolution(self, value: int) -> None:
+        if value != self.resolution:
+            raise UnsupportedError(f"resolution: expected {self.resolution}, found {value}")
+
+    @property
+    def _core(self) -> _core.ConceptPredictor:
+        """The core of the model, also where it has got other weights."""
+        model, held = self.model.model, vars(self).get("_held")
+        if held is None or held[0] is not model:
+            core = _core.ConceptPredictor(model.core, 0, "integer", self._clicks)
+            held = self._held = model, core
+        return held[1]
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer(self.model.model.config["text"]["context_length"])
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.model, self.resolution, self.device, self.confidence_threshold)

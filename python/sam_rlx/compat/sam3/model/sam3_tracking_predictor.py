@@ -11,6 +11,7 @@ from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentRuntimeError
 from sam_rlx.compat.common.network import Network
+from sam_rlx.compat.common.state_dicts import EmptyModel
 from sam_rlx.compat.common.tensor import TensorArray
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.video_frames import open_video
@@ -57,10 +58,10 @@ class Sam3TrackerPredictor(VideoSessions, Network):
         }
     )  # fmt: skip
 
-    def __init__(self, model: Model, use_memory_selection: bool = True) -> None:
+    def __init__(self, model: Model | EmptyModel, use_memory_selection: bool = True) -> None:
         if model.family != "sam3":
             raise UnsupportedError(f"model: expected family sam3, found {model.family}")
-        self.model = model
+        self.model: Any = model
         self.image_size = model.img_size
         self.use_memory_selection = use_memory_selection
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
+from sam_rlx._internal.options import checked, describe
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentIndexError, require
 from sam_rlx.compat.common.network import Network
+from sam_rlx.compat.common.state_dicts import EmptyModel, LoadResult
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.video_frames import is_image, open_resource
 from sam_rlx.compat.common.video_sessions import (
@@ -22,6 +25,7 @@ from sam_rlx.compat.common.video_sessions import (
     check_key,
     frame_of,
 )
+from sam_rlx.compat.sam3.model import state_dicts
 from sam_rlx.compat.sam3.model.sam3_tracking_predictor import Sam3TrackerPredictor
 from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
@@ -30,6 +34,9 @@ from sam_rlx.tokenizer import Tokenizer
 __all__ = ["Sam3VideoInferenceWithInstanceInteractivity"]
 
 Outputs = dict[str, Any]
+
+_OF_WEIGHTS = ("image_size", "image_mean", "image_std")
+_TEXT = describe("text", "sam3")  # options that can be set
 
 # A version without the rules against errors of the detector.
 _ABLATION: dict[str, Any] = {
@@ -68,11 +75,21 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
         Follows objects by clicks, boxes and masks, in sessions of its own.
     detector
         Has a ``backbone``, which programs give to the tracker.
+    score_threshold_detection, new_det_thresh, hotstart_delay, ...
+        The options: set, they count for the texts that are added later.
     """
+
+    _FIXED = frozenset(
+        {
+            *_OF_WEIGHTS, "masklet_confirmation_enable", "use_prev_mem_frame",
+            "masklet_confirmation_consecutive_det_thresh", "o2o_matching_masklets_enable",
+            "use_stateless_refinement",
+        }
+    )  # fmt: skip
 
     def __init__(
         self,
-        model: Model,
+        model: Model | EmptyModel,
         image_size: int | None = None,
         image_mean: ArrayLike | None = None,
         image_std: ArrayLike | None = None,
@@ -81,20 +98,55 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
     ) -> None:
         if model.family != "sam3":
             raise UnsupportedError(f"model: expected family sam3, found {model.family}")
-        for name, given, own in (
-            ("image_size", image_size, model.img_size),
-            ("image_mean", image_mean, model.config["pixel_mean"]),
-            ("image_std", image_std, model.config["pixel_std"]),
-        ):
-            if given is not None and not np.allclose(given, own):
-                raise UnsupportedError(f"{name}: expected {own}, as the model has, found {given!r}")
-        self.model = model
+        self._given = (image_size, image_mean, image_std)
+        if isinstance(model, Model):
+            self._check(model)
+        self.model: Any = model
         self.image_size = model.img_size
-        self.hotstart_delay = int(options.get("hotstart_delay", 15))
         self._options = options
         self.tracker = Sam3TrackerPredictor(model, self.hotstart_delay > 0)
         self.detector = SimpleNamespace(backbone=model)
-        self._tokenizer = Tokenizer(model.config["text"]["context_length"])
+
+    def _check(self, model: Model) -> None:
+        """Refuse weights of other settings than the arguments."""
+        owns = (model.img_size, model.config["pixel_mean"], model.config["pixel_std"])
+        for name, given, own in zip(_OF_WEIGHTS, self._given, owns, strict=True):
+            if given is not None and not np.allclose(given, own):
+                raise UnsupportedError(f"{name}: expected {own}, as the model has, found {given!r}")
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> LoadResult:
+        """Take weights by the names of upstream's files; see `Network.load_state_dict`."""
+        return super().load_state_dict(state_dicts.names_of_file(state_dict), strict, assign)
+
+    def _load(self, path: str, strict: bool) -> Model:
+        model = state_dicts.of_family(super()._load(path, strict), path)
+        self._check(model)
+        return model
+
+    def _metadata(self) -> dict[str, str]:
+        return state_dicts.metadata_of(self.model)
+
+    def _loaded(self) -> None:
+        vars(self)["image_size"] = vars(self.tracker)["image_size"] = self.model.img_size
+        self.tracker.model = self.detector.backbone = self.model
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer(self.model.config["text"]["context_length"])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an option for the texts that follow; what is read when the model is made stays."""
+        if name in _TEXT:
+            self._options.update(checked("text", "sam3", {name: value}))
+            return
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _TEXT and "_options" in vars(self):
+            return self._options.get(name, _TEXT[name]["default"])
+        return super().__getattr__(name)
 
     # ---------------------------------------------------------------- sessions
 
