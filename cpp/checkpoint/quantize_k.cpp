@@ -15,7 +15,7 @@ namespace {
 constexpr int kBlock = 256, kMaxParts = 16;
 
 // What the bits of a format allow.
-struct Range {
+struct LevelRange {
   int parts;
   int q_lowest, q_highest;
   int scale_lowest, scale_highest;
@@ -24,7 +24,7 @@ struct Range {
   int length() const { return kBlock / parts; }
 };
 
-constexpr Range range_of(BlockFormat format) {
+constexpr LevelRange range_of(BlockFormat format) {
   switch (format) {
     case BlockFormat::kQ2_K:
       return {16, 0, 3, 0, 15, 15};
@@ -137,7 +137,7 @@ float extreme_of(std::span<const float> x) noexcept {
 }
 
 // From the smallest and the largest number alone.
-Fit plain_fit(std::span<const float> x, const Range& range) noexcept {
+Fit plain_fit(std::span<const float> x, const LevelRange& range) noexcept {
   if (range.minimum_highest == 0) {
     return {extreme_of(x) / static_cast<float>(range.q_lowest), 0.0F};
   }
@@ -167,7 +167,7 @@ int whole(float value, int lowest, int highest) noexcept {
 
 class KQuantizer {
  public:
-  KQuantizer(const Range& range, const float* x) : range_(range), x_(x) {}
+  KQuantizer(const LevelRange& range, const float* x) : range_(range), x_(x) {}
 
   Block run() const noexcept {
     Fit plain[kMaxParts], fitted[kMaxParts];
@@ -288,7 +288,7 @@ class KQuantizer {
     return block;
   }
 
-  const Range& range_;
+  const LevelRange& range_;
   const float* x_;
 };
 
@@ -374,7 +374,7 @@ void store_block(BlockFormat format, const Block& block, const std::uint8_t* q,
 }  // namespace
 
 void quantize_k_block(BlockFormat format, const float* x, std::uint8_t* out) noexcept {
-  const Range range = range_of(format);
+  const LevelRange range = range_of(format);
   const KQuantizer quantizer(range, x);
   const Block block = quantizer.run();
   std::uint8_t q[kBlock];

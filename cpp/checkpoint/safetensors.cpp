@@ -15,7 +15,7 @@ namespace sam_rlx {
 namespace {
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;
-struct Range {
+struct ByteRange {
   std::int64_t begin;
   std::int64_t end;
   const std::string* name;
@@ -49,12 +49,12 @@ void set_row_major_strides(TensorEntry& entry) {
   }
 }
 
-Range parse_offsets(const Json& tensor, const std::string& where, std::int64_t data_size) {
+ByteRange parse_offsets(const Json& tensor, const std::string& where, std::int64_t data_size) {
   const Json::Array& offsets = tensor.at("data_offsets", where).array(where);
   if (offsets.size() != 2) {
     fail<CheckpointError>(where, "two data offsets", std::to_string(offsets.size()));
   }
-  const Range range{offsets[0].integer(where), offsets[1].integer(where), nullptr};
+  const ByteRange range{offsets[0].integer(where), offsets[1].integer(where), nullptr};
   if (range.begin < 0 || range.end < range.begin || range.end > data_size) {
     fail<CheckpointError>(where, "data offsets within " + std::to_string(data_size) + " bytes",
                           dims_text({range.begin, range.end}));
@@ -62,12 +62,12 @@ Range parse_offsets(const Json& tensor, const std::string& where, std::int64_t d
   return range;
 }
 
-void check_cover(std::vector<Range> ranges, std::int64_t data_size, const std::string& where) {
-  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+void check_cover(std::vector<ByteRange> ranges, std::int64_t data_size, const std::string& where) {
+  std::sort(ranges.begin(), ranges.end(), [](const ByteRange& a, const ByteRange& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
   std::int64_t covered = 0;
-  for (const Range& range : ranges) {
+  for (const ByteRange& range : ranges) {
     if (range.begin != covered) {
       fail<CheckpointError>(where + ": " + printable(*range.name),
                             "data without holes and overlaps, from byte " + std::to_string(covered),
@@ -81,9 +81,9 @@ void check_cover(std::vector<Range> ranges, std::int64_t data_size, const std::s
   }
 }
 
-std::pair<TensorEntry, Range> parse_tensor(const std::string& name, const Json& value,
-                                           const std::string& where,
-                                           std::span<const std::byte> data) {
+std::pair<TensorEntry, ByteRange> parse_tensor(const std::string& name, const Json& value,
+                                               const std::string& where,
+                                               std::span<const std::byte> data) {
   const std::string location = where + ": " + printable(name);
   TensorEntry entry;
   entry.name = name;
@@ -92,7 +92,7 @@ std::pair<TensorEntry, Range> parse_tensor(const std::string& name, const Json& 
     entry.dims.push_back(size.integer(location));
   }
   const std::int64_t size = tensor_bytes(entry, location);
-  const Range range = parse_offsets(value, location, static_cast<std::int64_t>(data.size()));
+  const ByteRange range = parse_offsets(value, location, static_cast<std::int64_t>(data.size()));
   if (range.end - range.begin != size) {
     fail<CheckpointError>(location,
                           std::to_string(size) + " bytes for shape " + dims_text(entry.dims),
@@ -126,7 +126,7 @@ StateDict read_safetensors(std::span<const std::byte> bytes, const std::string& 
 
   StateDict result;
   result.source = where;
-  std::vector<Range> ranges;
+  std::vector<ByteRange> ranges;
   for (const auto& [name, value] : header.object(where)) {
     if (name == "__metadata__") {
       if (value.is_null()) continue;  // MLX

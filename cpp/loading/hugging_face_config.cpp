@@ -24,6 +24,8 @@ constexpr HuggingFaceClass kClasses[] = {
      "vision_config.", nullptr, "", true},
     {"sam3", "sam3", "Sam3Model", "Sam3Processor", "Sam3ImageProcessor", "vision_config.", "",
      nullptr, false},
+    {"sam3_lite_text", "sam3", "Sam3LiteTextModel", "Sam3Processor", "Sam3ImageProcessor",
+     "vision_config.", "", nullptr, false},
     {"sam3_video", "sam3", "Sam3VideoModel", "Sam3VideoProcessor", "Sam3ImageProcessor",
      "detector_config.vision_config.", "detector_config.", "tracker_config.", true},
     {"sam3_tracker", "sam3", "Sam3TrackerModel", "Sam3TrackerProcessor", "Sam3ImageProcessor",

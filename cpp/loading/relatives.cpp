@@ -56,10 +56,6 @@ constexpr Relative kRelatives[] = {
     {"mask_decoder.final_output_upscaling_layers.", "EfficientSAM", kOtherEncoder, "sam"},
     {"prompt_encoder.bbox_top_left_embeddings.", "EfficientSAM", kOtherEncoder, "sam"},
     {"image_encoder.neck.convs.0.conv_1x1.", "EfficientTAM", kOtherNetwork, "sam2"},
-    {"language_backbone.encoder.transformer.0.", "SAM3-LiteText",
-     "its text encoder is another network", "sam3"},
-    {"text_encoder.embeddings.position_embedding.position_embedding", "SAM3-LiteText",
-     "its text encoder is another network", "sam3"},
     {"tracker.model.interactive_", "SAM 3.1", kOtherNetwork, "sam3"},
     {"interactive_convs.", "SAM 3.1", kOtherNetwork, "sam3"},
 };

@@ -17,7 +17,7 @@ struct CutSides {
 };
 
 // A mask with what the rule asks for.
-struct Piece {
+struct TilePiece {
   Spans spans;
   PixelRegion box;
   std::int64_t area = 0;
@@ -31,8 +31,8 @@ CutSides cut_sides(const PixelRegion& box, const PixelRegion& tile, const TiledI
           tile.y1 < image.height && box.y1 > tile.y1 - image.margin};
 }
 
-Piece measured(Spans spans, const PixelRegion& tile, const TiledImage& image) {
-  Piece piece{std::move(spans), {}, 0, {}};
+TilePiece measured(Spans spans, const PixelRegion& tile, const TiledImage& image) {
+  TilePiece piece{std::move(spans), {}, 0, {}};
   piece.box = span_region(piece.spans);
   piece.area = span_area(piece.spans);
   if (piece.area > 0) piece.cut = cut_sides(piece.box, tile, image);
@@ -40,8 +40,8 @@ Piece measured(Spans spans, const PixelRegion& tile, const TiledImage& image) {
 }
 
 // The mask without the specks that inner edges of its tile cut.
-Piece piece_of(const Rle& mask, const PixelRegion& tile, const TiledImage& image) {
-  const Piece piece = measured(spans_of(mask), tile, image);
+TilePiece piece_of(const Rle& mask, const PixelRegion& tile, const TiledImage& image) {
+  const TilePiece piece = measured(spans_of(mask), tile, image);
   if (!piece.cut.any()) return piece;
   const Components parts = find_components(mask, true);
   const std::vector<PixelRegion> regions = component_regions(parts);
@@ -56,7 +56,7 @@ Piece piece_of(const Rle& mask, const PixelRegion& tile, const TiledImage& image
 }
 
 // IoU of masks of two tiles, as merge_tiles says.
-double seam_iou(const Piece& a, const Piece& b, const PixelRegion& overlap) {
+double seam_iou(const TilePiece& a, const TilePiece& b, const PixelRegion& overlap) {
   if (common_region(a.box, b.box).is_empty()) return 0.0;
   const std::int64_t shared = shared_area(a.spans, b.spans);
   if (shared == 0) return 0.0;
@@ -66,7 +66,7 @@ double seam_iou(const Piece& a, const Piece& b, const PixelRegion& overlap) {
 }
 
 // Whether another tile sees all of a piece, and more than the piece's tile where that cuts it.
-bool is_seen_better(const Piece& piece, std::int64_t tile, const TiledImage& image) {
+bool is_seen_better(const TilePiece& piece, std::int64_t tile, const TiledImage& image) {
   const PixelRegion& own = image.tiles[static_cast<std::size_t>(tile)];
   return std::any_of(image.tiles.begin(), image.tiles.end(), [&](const PixelRegion& other) {
     return other.holds(piece.box) &&
@@ -77,7 +77,7 @@ bool is_seen_better(const Piece& piece, std::int64_t tile, const TiledImage& ima
 
 // For each mask those of other tiles that are of one object with it.
 std::vector<std::vector<std::size_t>> same_objects(const std::vector<TileMask>& masks,
-                                                   const std::vector<Piece>& pieces,
+                                                   const std::vector<TilePiece>& pieces,
                                                    const TiledImage& image) {
   std::vector<std::vector<std::size_t>> of_tile(image.tiles.size());
   for (std::size_t i = 0; i < masks.size(); ++i) {
@@ -104,7 +104,7 @@ std::vector<std::vector<std::size_t>> same_objects(const std::vector<TileMask>& 
 }
 
 // Which masks go because a whole one stands for them.
-std::vector<char> replaced_by_whole(const std::vector<Piece>& pieces,
+std::vector<char> replaced_by_whole(const std::vector<TilePiece>& pieces,
                                     const std::vector<std::vector<std::size_t>>& same,
                                     const std::vector<std::size_t>& by_score) {
   std::vector<char> gone(pieces.size(), 0);
@@ -121,7 +121,7 @@ std::vector<char> replaced_by_whole(const std::vector<Piece>& pieces,
 }  // namespace
 
 std::vector<MergedMask> merge_tiles(const std::vector<TileMask>& masks, const TiledImage& image) {
-  std::vector<Piece> pieces;
+  std::vector<TilePiece> pieces;
   std::vector<std::size_t> by_score;
   for (std::size_t i = 0; i < masks.size(); ++i) {
     const PixelRegion& tile = image.tiles[static_cast<std::size_t>(masks[i].tile)];

@@ -120,6 +120,7 @@ def run(
     key: str | None = None,
     lora: str | os.PathLike[str] | None = None,
     isa: Isa | None = None,
+    image_size: int | None = None,
     images: str | os.PathLike[str] | None = None,
     lists: Sequence[str] = (),
     point_coords: ArrayLike | None = None,
@@ -160,7 +161,7 @@ def run(
         ``parts/part-0000000.parquet`` and so on, and ``masks/ITEM/NAME.png``.
     model : str or path, optional
         As for `sam_rlx.load_model`. Default: ``"sam3-nano"`` for texts, else ``"sam2-nano"``.
-    precision, key, lora, isa
+    precision, key, lora, isa, image_size
         As for `sam_rlx.load_model`. Machines of one batch should have one instruction set.
     images : str or path, optional
         Folder of the images that documents and tables name. Default: that of the document.
@@ -218,10 +219,12 @@ def run(
         The model cannot be loaded, or does not do what is asked for.
     """
     as_choice("engine", engine, ENGINES)
-    load = {"precision": precision, "key": key, "isa": isa}
-    load = {name: as_optional_text(name, value) for name, value in load.items()}
+    texts = {"precision": precision, "key": key, "isa": isa}
+    load: dict[str, Any] = {name: as_optional_text(name, value) for name, value in texts.items()}
     if lora is not None:
         load["lora"] = find_adapter(lora)
+    if image_size is not None:
+        load["image_size"] = as_integer("image_size", image_size, 1)
     retry_failed, progress = as_flag("retry_failed", retry_failed), as_progress(progress)
     masks = None if masks is None else as_flag("masks", masks)
     options = as_mapping("options", options)

@@ -7,13 +7,8 @@ from typing import Any
 from support import tiny_sam3
 
 
-def detector_config(config: tiny_sam3.Sam3Config, projection_dim: int = 512) -> Any:
-    """Return transformers' config of the detector; its norms have Meta's epsilon.
-
-    `projection_dim` is the width of a pooled text, which the detector does not read.
-    """
-    from transformers import CLIPTextConfig, Sam3Config
-
+def _parts(config: tiny_sam3.Sam3Config) -> dict[str, Any]:
+    """Configs of all parts of the detector but its text encoder."""
     eps = {"layer_norm_eps": 1e-5}
     part = {
         "hidden_size": config.d_model,
@@ -21,32 +16,57 @@ def detector_config(config: tiny_sam3.Sam3Config, projection_dim: int = 512) -> 
         "intermediate_size": config.dim_feedforward,
         **eps,
     }
-    return Sam3Config(
-        vision_config=vision_config(config),
-        text_config=CLIPTextConfig(
-            vocab_size=config.vocab_size,
-            hidden_size=config.text_width,
-            intermediate_size=4 * config.text_width,
-            projection_dim=projection_dim,
-            num_hidden_layers=config.text_layers,
-            num_attention_heads=config.text_heads,
-            max_position_embeddings=config.context_length,
-            hidden_act="gelu",
-        ),
-        geometry_encoder_config={**part, "num_layers": config.geometry_layers},
-        detr_encoder_config={**part, "num_layers": config.encoder_layers},
-        detr_decoder_config={
+    return {
+        "vision_config": vision_config(config),
+        "geometry_encoder_config": {**part, "num_layers": config.geometry_layers},
+        "detr_encoder_config": {**part, "num_layers": config.encoder_layers},
+        "detr_decoder_config": {
             **part,
             "num_layers": config.decoder_layers,
             "num_queries": config.num_queries,
         },
-        mask_decoder_config={
+        "mask_decoder_config": {
             "hidden_size": config.d_model,
             "num_attention_heads": config.nheads,
             "num_upsampling_stages": config.upsampling_stages,
             **eps,
         },
-    )
+    }
+
+
+def _text(config: tiny_sam3.Sam3Config, projection_dim: int) -> dict[str, Any]:
+    return {
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.text_width,
+        "intermediate_size": 4 * config.text_width,
+        "projection_dim": projection_dim,
+        "num_hidden_layers": config.text_layers,
+        "num_attention_heads": config.text_heads,
+        "max_position_embeddings": config.context_length,
+        "hidden_act": "gelu",
+    }
+
+
+def detector_config(config: tiny_sam3.Sam3Config, projection_dim: int = 512) -> Any:
+    """Return transformers' config of the detector; its norms have Meta's epsilon.
+
+    `projection_dim` is the width of a pooled text, which the detector does not read.
+    """
+    from transformers import CLIPTextConfig, Sam3Config
+
+    return Sam3Config(text_config=CLIPTextConfig(**_text(config, projection_dim)), **_parts(config))
+
+
+def lite_text_config(config: tiny_sam3.Sam3Config, projection_dim: int = 512) -> Any:
+    """Return the config of the detector with MobileCLIP's text encoder."""
+    from transformers import Sam3LiteTextConfig
+
+    text = {
+        **_text(config, projection_dim),
+        "use_repmixer_blocks": config.repmixer_size > 0,
+        "repmixer_kernel_size": config.repmixer_size or 11,
+    }
+    return Sam3LiteTextConfig(text_config=text, **_parts(config))
 
 
 def vision_config(config: tiny_sam3.Sam3Config) -> Any:

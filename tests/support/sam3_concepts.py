@@ -18,9 +18,11 @@ from support import parity, tiny_sam3, upstream, upstream_sam3
 CONFIG = replace(tiny_sam3.TINY, num_queries=40)
 
 
-def image_model(seed: int = 0, clicks: bool = False, **options: Any) -> Any:
+def image_model(
+    seed: int = 0, clicks: bool = False, config: tiny_sam3.Sam3Config = CONFIG, **options: Any
+) -> Any:
     """Build upstream's model with random weights that finds some of what it is asked for."""
-    model = upstream_sam3.image_model(CONFIG, seed=seed, clicks=clicks, **options)
+    model = upstream_sam3.image_model(config, seed=seed, clicks=clicks, **options)
     with torch.no_grad():
         model.dot_prod_scoring.hs_proj.weight *= 10
         decoder = model.transformer.decoder

@@ -41,6 +41,8 @@ class Sam3Config:
     text_layers: int = 24
     context_length: int = 32
     vocab_size: int = 49408
+    mobile_clip: bool = False
+    repmixer_size: int = 0
     # What finds objects.
     nheads: int = 8
     dim_feedforward: int = 2048

@@ -189,7 +189,7 @@ def randomise(module: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
 
     The values depend on the names, the shapes and the seed alone.
     """
-    shapes = {name: tuple(value.shape) for name, value in state_dict(module).items()}
+    shapes = {name: tuple(value.shape) for name, value in _weights(module).items()}
     load_state_dict(module, tiny.random_state_dict(shapes, seed))
     return module.eval()
 
@@ -207,7 +207,16 @@ def _is_weight(name: str, tensor: torch.Tensor) -> bool:
 
 
 def state_dict(module: torch.nn.Module) -> dict[str, NDArray[np.float32]]:
-    """Return the weights of a module as float32 arrays."""
+    """Return the weights of a module as float32 arrays, under the names of the package it follows.
+
+    A module of another package has `renamed`, which gives them.
+    """
+    weights = _weights(module)
+    renamed = getattr(module, "renamed", None)
+    return weights if renamed is None else renamed(weights)  # type: ignore[operator, no-any-return]
+
+
+def _weights(module: torch.nn.Module) -> dict[str, NDArray[np.float32]]:
     return {
         name: tensor.detach().to(torch.float32).numpy()
         for name, tensor in module.state_dict().items()

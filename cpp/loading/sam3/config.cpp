@@ -96,9 +96,45 @@ sam3::Sam3Config config_from_file(const ConfigReader& reader, const StateDict& s
 
 // ---------------------------------------------------------------- tensors
 
+const std::string kText = "detector.backbone.language_backbone.encoder.";
+
+// MobileCLIP's text encoder, of SAM3-LiteText.
+bool has_mobile_clip(const StateDict& state_dict) {
+  return state_dict.contains(kText + "embedding_layer.weight");
+}
+
+std::string token_table(const StateDict& state_dict) {
+  return kText +
+         (has_mobile_clip(state_dict) ? "embedding_layer.weight" : "token_embedding.weight");
+}
+
+// Its tensors tell all but the heads, which have 64 channels each in every release.
+sam3::TextEncoderConfig mobile_clip_of(const StateDict& state_dict) {
+  const auto size = [&](const std::string& name, std::size_t rank, std::size_t axis) {
+    return size_of(required_tensor(state_dict, kText + name, rank), axis);
+  };
+  const auto has = [&](std::int64_t layer, const char* part) {
+    return state_dict.contains(kText + "transformer." + std::to_string(layer) + part);
+  };
+  constexpr const char* kMixer = ".token_mixer.layer_scale";
+  sam3::TextEncoderConfig text;
+  text.mobile_clip = true;
+  text.width = size("embedding_layer.weight", 2, 1);
+  text.vocab_size = size("embedding_layer.weight", 2, 0);
+  text.context_length = size("positional_embedding.pos_embed.pos_embed", 4, 2);
+  text.heads = std::max<std::int64_t>(1, text.width / 64);
+  text.layers = 0;
+  while (has(text.layers, ".pre_norm_mha.0.weight") || has(text.layers, kMixer)) ++text.layers;
+  if (has(0, kMixer)) {
+    text.repmixer_size = size("transformer.0.token_mixer.mixer.rbr_conv.0.conv.weight", 4, 3);
+  }
+  text.d_model = size_of(
+      required_tensor(state_dict, "detector.backbone.language_backbone.projector.weight", 2), 0);
+  return text;
+}
+
 std::string sizes_text(const StateDict& state_dict) {
   const std::string backbone = "detector.backbone.", trunk = backbone + "vision_backbone.trunk.";
-  const std::string text = backbone + "language_backbone.encoder.";
   const std::string layers = "detector.transformer.";
   const auto size = [&](const std::string& name, std::size_t rank, std::size_t axis) {
     return std::to_string(size_of(required_tensor(state_dict, name, rank), axis));
@@ -109,8 +145,8 @@ std::string sizes_text(const StateDict& state_dict) {
   const std::string sizes = "trunk of width " + size(trunk + "patch_embed.proj.weight", 4, 0) +
                             " with " + count(trunk + "blocks.") + " blocks";
   if (!has_detector(state_dict)) return sizes;
-  return sizes + ", text of width " + size(text + "token_embedding.weight", 2, 1) +
-         ", detector of width " + size(layers + "decoder.query_embed.weight", 2, 1) + " with " +
+  return sizes + ", text of width " + size(token_table(state_dict), 2, 1) + ", detector of width " +
+         size(layers + "decoder.query_embed.weight", 2, 1) + " with " +
          count(layers + "encoder.layers.") + " and " + count(layers + "decoder.layers.") +
          " layers";
 }
@@ -131,6 +167,10 @@ sam3::Sam3Config released_parts(const StateDict& state_dict) {
   sam3::Sam3Config config;
   config.variant = released_variant();
   config.has_detector = has_detector(state_dict);
+  if (has_mobile_clip(state_dict)) {
+    config.text = mobile_clip_of(state_dict);
+    config.variant = "litetext";
+  }
   return config;
 }
 
@@ -196,11 +236,16 @@ void told_settings(Io& folder, const StateDict& state_dict) {
   compare_size(b + "intermediate_size", trunk + "blocks.0.mlp.fc1.weight", 2, 0);
   compare_count(b + "num_hidden_layers", trunk + "blocks");
   if (folder.kind().detector == nullptr) return;
-  const std::string d = folder.kind().detector, text = backbone + "language_backbone.encoder.";
+  const std::string d = folder.kind().detector;
   const std::string decoder = "detector.transformer.decoder.";
-  compare_size(d + "text_config.hidden_size", text + "token_embedding.weight", 2, 1);
-  compare_size(d + "text_config.vocab_size", text + "token_embedding.weight", 2, 0);
-  compare_size(d + "text_config.max_position_embeddings", text + "positional_embedding", 2, 0);
+  compare_size(d + "text_config.hidden_size", token_table(state_dict), 2, 1);
+  compare_size(d + "text_config.vocab_size", token_table(state_dict), 2, 0);
+  if (has_mobile_clip(state_dict)) {
+    compare_size(d + "text_config.max_position_embeddings",
+                 kText + "positional_embedding.pos_embed.pos_embed", 4, 2);
+  } else {
+    compare_size(d + "text_config.max_position_embeddings", kText + "positional_embedding", 2, 0);
+  }
   compare_size(d + "detr_decoder_config.num_queries", decoder + "query_embed.weight", 2, 0);
   compare_size(d + "detr_decoder_config.hidden_size", decoder + "query_embed.weight", 2, 1);
   compare_count(d + "detr_decoder_config.num_layers", decoder + "layers");
@@ -264,8 +309,8 @@ sam3::Sam3Config config_from_folder(const FolderReader& folder, const StateDict&
   const std::vector<std::int64_t>& global = trunk.global_att_blocks;
   trunk.output_last_block = global.empty() || global.back() != trunk.depth - 1;
   check_sizes(config, FolderReader::kWhere);
-  const bool released = sizes_text(config) == sizes_text(released_parts(state_dict));
-  config.variant = released ? released_variant() : "custom";
+  const sam3::Sam3Config release = released_parts(state_dict);
+  config.variant = sizes_text(config) == sizes_text(release) ? release.variant : "custom";
   return config;
 }
 
@@ -314,6 +359,10 @@ void read_tracker(const StateDict& state_dict, const std::optional<FolderReader>
 
 Json sam3_folder_config(const StateDict& state_dict, sam3::Sam3Config config) {
   const bool memory = config.tracker && config.tracker->memory;
+  if (config.has_detector && config.text.mobile_clip) {
+    fail<UnsupportedError>(state_dict.source, "SAM 3's text encoder, for a folder of transformers",
+                           "MobileCLIP's");
+  }
   if (config.has_detector && config.tracker && !memory) {
     fail<UnsupportedError>(state_dict.source, "parts of one class of transformers",
                            "a detector and a tracker without memory");
@@ -353,9 +402,8 @@ sam3::Sam3Config sam3_config_of(const StateDict& state_dict,
   // The config names no variant where another program wrote it.
   const bool named =
       !state_dict.metadata.contains("config") || state_dict.metadata.contains("variant");
-  if (!named && sizes_text(found) == sizes_text(released_parts(state_dict))) {
-    found.variant = released_variant();
-  }
+  const sam3::Sam3Config release = released_parts(state_dict);
+  if (!named && sizes_text(found) == sizes_text(release)) found.variant = release.variant;
   read_tracker(state_dict, folder, found);
   read_preprocessor(
       state_dict,

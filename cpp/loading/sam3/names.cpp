@@ -44,6 +44,40 @@ constexpr KeyRow kDetectorRows[] = {
      "backbone.language_backbone.encoder.transformer.resblocks.{i}.mlp.c_proj."},
     {"text_encoder.text_model.final_layer_norm.", "backbone.language_backbone.encoder.ln_final."},
     {"text_projection.", "backbone.language_backbone.resizer."},
+    // That of SAM3-LiteText.
+    {"text_encoder.embeddings.token_embedding.",
+     "backbone.language_backbone.encoder.embedding_layer."},
+    {"text_encoder.embeddings.position_embedding.position_embedding",
+     "backbone.language_backbone.encoder.positional_embedding.pos_embed.pos_embed"},
+    {"text_encoder.layers.{i}.layer_norm1.",
+     "backbone.language_backbone.encoder.transformer.{i}.pre_norm_mha.0."},
+    {"text_encoder.layers.{i}.self_attn.out_proj.",
+     "backbone.language_backbone.encoder.transformer.{i}.pre_norm_mha.1.out_proj."},
+    {"text_encoder.layers.{i}.self_attn.",
+     "backbone.language_backbone.encoder.transformer.{i}.pre_norm_mha.1.qkv_proj."},
+    {"text_encoder.layers.{i}.layer_norm2.",
+     "backbone.language_backbone.encoder.transformer.{i}.pre_norm_ffn.0."},
+    {"text_encoder.layers.{i}.mlp.fc1.",
+     "backbone.language_backbone.encoder.transformer.{i}.pre_norm_ffn.1."},
+    {"text_encoder.layers.{i}.mlp.fc2.",
+     "backbone.language_backbone.encoder.transformer.{i}.pre_norm_ffn.4."},
+    {"text_encoder.layers.{i}.token_mixer.reference_batchnorm.",
+     "backbone.language_backbone.encoder.transformer.{i}.token_mixer.norm.rbr_skip."},
+    {"text_encoder.layers.{i}.token_mixer.mixer.batchnorm_skip.",
+     "backbone.language_backbone.encoder.transformer.{i}.token_mixer.mixer.rbr_skip."},
+    {"text_encoder.layers.{i}.token_mixer.mixer.conv.",
+     "backbone.language_backbone.encoder.transformer.{i}.token_mixer.mixer.rbr_conv.0.conv."},
+    {"text_encoder.layers.{i}.token_mixer.mixer.batchnorm_conv.",
+     "backbone.language_backbone.encoder.transformer.{i}.token_mixer.mixer.rbr_conv.0.bn."},
+    {"text_encoder.layers.{i}.conv_feed_forward.depthwise_conv.",
+     "backbone.language_backbone.encoder.transformer.{i}.convffn.conv.conv."},
+    {"text_encoder.layers.{i}.conv_feed_forward.depthwise_batchnorm.",
+     "backbone.language_backbone.encoder.transformer.{i}.convffn.conv.bn."},
+    {"text_encoder.layers.{i}.conv_feed_forward.mlp.",
+     "backbone.language_backbone.encoder.transformer.{i}.convffn."},
+    {"text_encoder.layers.{i}.", "backbone.language_backbone.encoder.transformer.{i}."},
+    {"text_encoder.final_layer_norm.", "backbone.language_backbone.encoder.final_layer_norm."},
+    {"text_encoder.projection.weight", "backbone.language_backbone.encoder.projection_layer"},
     // Geometry encoder.
     {"geometry_encoder.layers.{i}.layer_norm{i}.", "geometry_encoder.encode.{i}.norm{i}."},
     {"geometry_encoder.layers.{i}.mlp.fc{i}.", "geometry_encoder.encode.{i}.linear{i}."},
@@ -184,10 +218,19 @@ void transpose_text_projection(StateDict& state_dict) {
   });
 }
 
-// base.q_proj.weight, base.k_proj.weight, base.v_proj.weight -> base.in_proj_weight, and in the
-// trunk, where base ends with qkv, base.weight.
+// What stands behind MobileCLIP's text encoder has another name there.
+void name_projector(StateDict& state_dict) {
+  constexpr std::string_view kBackbone = "detector.backbone.language_backbone.";
+  if (!state_dict.contains(std::string(kBackbone) + "encoder.embedding_layer.weight")) return;
+  constexpr KeyRow kRow{"detector.backbone.language_backbone.resizer.",
+                        "detector.backbone.language_backbone.projector."};
+  respell(state_dict, {&kRow, 1});
+}
+
+// base.q_proj.weight, base.k_proj.weight, base.v_proj.weight -> base.in_proj_weight, and where base
+// ends with qkv or qkv_proj, base.weight.
 void join_attention(StateDict& state_dict) {
-  constexpr std::string_view kQueries = "q_proj.", kJoined = "qkv.";
+  constexpr std::string_view kQueries = "q_proj.", kJoined = "qkv.", kProjected = "qkv_proj.";
   std::vector<std::string> queries;
   for (const TensorEntry& entry : state_dict.tensors()) {
     const bool found = entry.name.find(kQueries) != std::string::npos;
@@ -198,8 +241,9 @@ void join_attention(StateDict& state_dict) {
     const std::size_t location = name.find(kQueries);
     const std::string base = name.substr(0, location),
                       tail = name.substr(location + kQueries.size());
+    const bool whole = base.ends_with(kJoined) || base.ends_with(kProjected);
     joins.push_back({{name, base + "k_proj." + tail, base + "v_proj." + tail},
-                     base + (base.ends_with(kJoined) ? "" : "in_proj_") + tail});
+                     base + (whole ? "" : "in_proj_") + tail});
   }
   state_dict.join(joins);
 }
@@ -344,6 +388,7 @@ void sam3_from_hugging_face(StateDict& state_dict) {
   }
   state_dict.rename(names);
   transpose_text_projection(state_dict);
+  name_projector(state_dict);
   join_attention(state_dict);
   const std::string prompt_encoder = "tracker.sam_prompt_encoder.";
   if (state_dict.contains(prompt_encoder + "point_embed.weight")) {

@@ -51,8 +51,19 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
   std::vector<std::string_view> keys{
       // A vector for each text that no part reads.
       "detector.backbone.language_backbone.encoder.text_projection",
+      "detector.backbone.language_backbone.encoder.projection_layer",
       // Tables that follow from the sizes.
       "detector.backbone.vision_backbone.trunk.blocks.{i}.attn.freqs_cis",
+      // Counters of training.
+      "detector.backbone.language_backbone.encoder.transformer.{i}.token_mixer.norm.rbr_skip.num_"
+      "batches_tracked",
+      "detector.backbone.language_backbone.encoder.transformer.{i}.token_mixer.mixer.rbr_skip."
+      "num_batches_tracked",
+      "detector.backbone.language_backbone.encoder.transformer.{i}.token_mixer.mixer.rbr_conv.{i}."
+      "bn."
+      "num_batches_tracked",
+      "detector.backbone.language_backbone.encoder.transformer.{i}.convffn.conv.bn.num_batches_"
+      "tracked",
   };
   // Without the tracker nothing reads its neck.
   if (!tracker) keys.emplace_back("detector.backbone.vision_backbone.sam2_convs.");
@@ -67,7 +78,7 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
 LayerSet Sam3Config::reduced_layers(WeightFormat) {
   static constexpr std::string_view kLayers[]{
       "detector.backbone.vision_backbone.trunk.blocks",
-      "detector.backbone.language_backbone.encoder.transformer.resblocks",
+      "detector.backbone.language_backbone.encoder.transformer",
       "tracker.transformer.encoder.layers",
   };
   static constexpr std::string_view kExact[]{
@@ -81,8 +92,9 @@ LayerSet Sam3Config::reduced_layers(WeightFormat) {
 std::span<const std::string_view> Sam3Config::packed_layers() {
   static constexpr std::string_view kLayers[]{
       "detector.backbone.vision_backbone.trunk.blocks",
-      "detector.backbone.language_backbone.encoder.transformer.resblocks",
+      "detector.backbone.language_backbone.encoder.transformer",
       "detector.backbone.language_backbone.encoder.token_embedding",
+      "detector.backbone.language_backbone.encoder.embedding_layer",
       "detector.transformer.encoder.layers.*.self_attn",
       "detector.transformer.encoder.layers.*.linear1",
       "detector.transformer.encoder.layers.*.linear2",

@@ -125,11 +125,37 @@ const bool* TextFeatures::text_padding(std::int64_t i) const {
 }
 
 VETextEncoder::VETextEncoder(const TextEncoderConfig& sizes)
-    : config(sizes), encoder(sizes), resizer(sizes.width, sizes.d_model) {}
+    : config(sizes), resizer(sizes.width, sizes.d_model) {
+  if (config.mobile_clip) {
+    mobile_clip = MobileClipTextTransformer(sizes);
+  } else {
+    encoder = TextTransformer(sizes);
+  }
+}
 
 void VETextEncoder::visit(ParamVisitor& v) {
-  v("encoder", encoder);
-  v("resizer", resizer);
+  if (config.mobile_clip) {
+    v("encoder", mobile_clip);
+    v("projector", resizer);
+  } else {
+    v("encoder", encoder);
+    v("resizer", resizer);
+  }
+}
+
+View VETextEncoder::encoded(Context& ctx, const TokenIds& ids, Begins begins) const {
+  if (!config.mobile_clip) return encoder.forward(ctx, ids, {begins});
+  // The rows of each text without its padding.
+  const View rows = ctx.workspace.floats({begins.back(), config.width});
+  const Workspace::Scope scratch(ctx.workspace);
+  const View all = mobile_clip.forward(ctx, ids);
+  for (std::int64_t i = 0; i < ids.count; ++i) {
+    const auto text = static_cast<std::size_t>(i);
+    std::copy_n(all.data + i * config.context_length * config.width,
+                (begins[text + 1] - begins[text]) * config.width,
+                rows.data + begins[text] * config.width);
+  }
+  return rows;
 }
 
 void VETextEncoder::check(const TokenIds& ids) const {
@@ -158,7 +184,7 @@ TextFeatures VETextEncoder::forward(Context& ctx, const TokenIds& ids) const {
                    .padding = padding,
                    .begins = {begins, static_cast<std::size_t>(ids.count) + 1}};
   const Workspace::Scope scratch(ctx.workspace);
-  const View x = encoder.forward(ctx, ids, {out.begins});
+  const View x = encoded(ctx, ids, out.begins);
   linear(ctx, x, resizer.packed, {.bias = resizer.bias.data()}, out.tokens);
   ctx.record(resizer.path, out.tokens);
   return out;
@@ -167,6 +193,9 @@ TextFeatures VETextEncoder::forward(Context& ctx, const TokenIds& ids) const {
 VETextEncoder::AllRows VETextEncoder::forward_all(Context& ctx, const TokenIds& ids,
                                                   const bool* hidden) const {
   check(ids);
+  if (config.mobile_clip) {
+    fail<UnsupportedError>("ids", "SAM 3's text encoder, for the rows of all ids", "MobileCLIP's");
+  }
   auto* const begins = ctx.workspace.array<std::int64_t>(ids.count + 1);
   for (std::int64_t i = 0; i <= ids.count; ++i) begins[i] = i * ids.length;
   const std::int64_t rows = ids.count * ids.length;

@@ -7,6 +7,7 @@
 
 #include "layers/linear.h"
 #include "layers/norm.h"
+#include "models/sam3/mobile_clip.h"
 #include "models/sam3/text_config.h"
 
 namespace sam_rlx::sam3 {
@@ -66,8 +67,8 @@ struct Transformer {
   void visit(ParamVisitor& v) { v("resblocks", resblocks); }
 };
 
-// Texts as ids: <start_of_text>, the text, <end_of_text>, and 0 behind it. Nothing of what
-// follows the last id that is not 0 is computed: no token sees those behind it.
+// Texts as ids: <start_of_text>, the text, <end_of_text>, and 0 behind it. SAM 3's encoder computes
+// nothing of what follows the last id that is not 0: no token sees those behind it.
 struct TokenIds {
   const std::int64_t* data = nullptr;  // (count, length)
   std::int64_t count = 0, length = 0;
@@ -105,11 +106,13 @@ struct TextFeatures {
   const bool* text_padding(std::int64_t i) const;
 };
 
-// Upstream: sam3/model/text_encoder_ve.py, VETextEncoder.
+// Upstream: sam3/model/text_encoder_ve.py, VETextEncoder; with MobileCLIP's encoder EfficientSAM3's
+// sam3/model/text_encoder_student.py, TextStudentEncoder.
 struct VETextEncoder {
   TextEncoderConfig config;
-  TextTransformer encoder;
-  Linear resizer;
+  TextTransformer encoder;                // one of these
+  MobileClipTextTransformer mobile_clip;  //
+  Linear resizer;                         // "projector" behind MobileCLIP's
   std::string path;
 
   VETextEncoder() = default;
@@ -130,6 +133,8 @@ struct VETextEncoder {
 
  private:
   void check(const TokenIds& ids) const;
+  // -> (R, width)
+  View encoded(Context& ctx, const TokenIds& ids, Begins begins) const;
 };
 
 }  // namespace sam_rlx::sam3

@@ -190,6 +190,7 @@ def test_a_second_run_does_nothing_and_another_job_is_refused(
         ({"block": 2}, "same images in a block"),
         ({"masks": True}, "same masks"),
         ({"precision": "int8"}, "same load"),
+        ({"image_size": 128}, "same load"),
     ):
         with pytest.raises(errors.StateError, match=words):
             batch.run(images, out, **{**given, **changes})

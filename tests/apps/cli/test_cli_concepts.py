@@ -75,6 +75,22 @@ def test_texts(run: Callable[..., tuple], checkpoint: Path, tmp_path: Path) -> N
         assert np.asarray(overlay).shape == (*found.masks.shape[1:], 3)
 
 
+@pytest.mark.parametrize("name", ["--image-size", "--side"])
+def test_another_side(
+    run: Callable[..., tuple], checkpoint: Path, tmp_path: Path, name: str
+) -> None:
+    npz = tmp_path / "found.npz"
+    assert run(*WORDS, name, 168, "--npz", npz)[0] == 0
+    predictor = sam_rlx.ConceptPredictor(sam_rlx.load_model(checkpoint, image_size=168))
+    predictor.set_image(io.read_image(demo.IMAGE))
+    expected = predictor.predict(text=["a cat", "cat 1"], threshold=0.4)
+    with np.load(npz) as arrays:
+        np.testing.assert_array_equal(arrays["masks"], expected.masks)
+    code, _, told = run(*WORDS, name, 100, "--npz", npz)
+    assert code == 1
+    assert "image_size: expected a multiple of 14" in told
+
+
 def test_examples(run: Callable[..., tuple], checkpoint: Path) -> None:
     boxes = ["--box", "10,20,200,200", "--box", "200,50,320,280"]
     labels = ["--box-label", "1", "--box-label", "0", "--threshold", "0.01"]

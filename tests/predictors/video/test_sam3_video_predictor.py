@@ -11,8 +11,11 @@ upstream = pytest.importorskip("support.upstream", reason="needs the reference p
 upstream_sam3 = pytest.importorskip("support.upstream_sam3", reason="needs sam3")
 upstream_video = pytest.importorskip("support.upstream_video")
 oracle = pytest.importorskip("support.upstream_sam3_video", reason="needs sam3")
+scripts = pytest.importorskip("support.sam3_scripts", reason="needs sam3")
 torch = pytest.importorskip("torch", reason="needs the reference packages")
 pytestmark = pytest.mark.parity
+
+check, run = scripts.check, scripts.run
 
 WIDE = np.zeros(HW, np.bool_)
 WIDE[20:50, 10:70] = True
@@ -31,84 +34,6 @@ def build(folder, **options):
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     return build(tmp_path_factory.mktemp("sam3_video"))
-
-
-# ---------------------------------------------------------------- one script, two predictors
-
-
-def relative(points):
-    return torch.from_numpy(np.asarray(points, np.float32) / np.array(HW[::-1], np.float32))
-
-
-def track(predictor, state, options):
-    most = options.get("max_frames")
-    for frame, obj_ids, _, masks, scores in predictor.propagate_in_video(
-        state,
-        start_frame_idx=options.get("start_frame"),
-        max_frame_num_to_track=None if most is None else most - 1,
-        reverse=options.get("reverse", False),
-        tqdm_disable=True,
-        propagate_preflight=True,
-    ):
-        yield (
-            frame,
-            {obj: masks[i, 0].numpy() for i, obj in enumerate(obj_ids)},
-            {obj: float(scores[i]) for i, obj in enumerate(obj_ids)},
-        )
-
-
-def play_upstream(steps):
-    """Make a session of upstream's out of steps; returns (frame, logits and scores by object)."""
-
-    def prompt(predictor, state, kind, frame, obj, *args):
-        if kind == "mask":
-            return predictor.add_new_mask(state, frame, obj, torch.from_numpy(args[0]))
-        if kind == "box":
-            box = relative(np.reshape(args[0], (2, 2)))
-            return predictor.add_new_points_or_box(state, frame, obj, box=box)
-        points, labels, *more = args
-        clear = more[0] if more else True
-        return predictor.add_new_points_or_box(
-            state, frame, obj, points=relative(points), labels=labels, clear_old_points=clear
-        )
-
-    def session(predictor, state):
-        results = []
-        for kind, *args in steps:
-            if kind == "track":
-                results += track(predictor, state, *args)
-            elif kind == "clear":
-                predictor.clear_all_points_in_frame(state, *args, need_output=False)
-            elif kind == "remove":
-                predictor.remove_object(state, *args, need_output=False)
-            elif kind == "reset":
-                predictor.clear_all_points_in_video(state)
-            else:
-                frame, obj_ids, _, masks = prompt(predictor, state, kind, *args)
-                logits = {obj: masks[i, 0].numpy() for i, obj in enumerate(obj_ids)}
-                scores = {obj: upstream_video.score(state, frame, obj) for obj in obj_ids}
-                results.append((frame, logits, scores))
-        return results
-
-    return session
-
-
-def run(model, frames, steps, **options):
-    return upstream_video.play_ours(sam_rlx.VideoPredictor(model, frames, **options), steps)
-
-
-def check(parity, models, steps, *, frames=8, options=None, **switches):
-    """Hold every mask of a script to upstream."""
-    model, network = models
-    frames = upstream_video.clip(frames, HW) if isinstance(frames, int) else frames
-    released = {"use_memory_selection": True, "fill_hole_area": 0}
-    predictor = oracle.tracker(network, **{**released, **switches})
-    session = play_upstream(steps)
-    single = oracle.run(predictor, frames, session)
-    exact = oracle.run64(predictor, frames, session)
-    options = {"history": None, "resize": "integer", **(options or {})}
-    ours = run(model, frames, steps, **options)
-    return upstream_video.hold(parity, ours, exact, single)
 
 
 SCRIPTS = {

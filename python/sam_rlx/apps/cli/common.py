@@ -132,7 +132,7 @@ def add_lora_argument(parser: argparse.ArgumentParser) -> None:
 def add_model_arguments(
     parser: argparse.ArgumentParser, default: str = "sam-nano", texts: str | None = None
 ) -> None:
-    """Add ``--model``, ``--key``, ``--lora``, ``--precision`` and ``--threads``.
+    """Add ``--model`` and what `add_load_arguments` adds.
 
     The model defaults to a packaged one. With `texts`, another model for texts, the attribute is
     None where none was named.
@@ -148,7 +148,7 @@ def add_model_arguments(
 
 
 def add_load_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--key``, ``--lora``, ``--precision`` and ``--threads``."""
+    """Add ``--threads`` and the arguments of `load_options`."""
     add_key_argument(parser)
     add_lora_argument(parser)
     parser.add_argument(
@@ -157,8 +157,21 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the large linear layers (default: float32 for float files)",
     )
     parser.add_argument(
+        "--image-size",
+        "--side",
+        type=positive,
+        metavar="N",
+        help="side of the network's input in pixels, such as 336 or 672 with SAM 3, which is "
+        "quicker and less exact (default: the checkpoint's)",
+    )
+    parser.add_argument(
         "--threads", type=threads, metavar="N", help="threads (default: all cores available)"
     )
+
+
+def load_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of `load_model` beside the checkpoint that a command was given."""
+    return {name: getattr(args, name) for name in ("precision", "key", "lora", "image_size")}
 
 
 def remove_stale(
@@ -276,7 +289,7 @@ class Speaker(Protocol):
 def load(args: argparse.Namespace, outputs: Speaker) -> Model:
     """Load the model of ``--model`` and say which one it is."""
     with terminal_clock("loading"):
-        model = load_model(args.model, precision=args.precision, key=args.key, lora=args.lora)
+        model = load_model(args.model, **load_options(args))
     outputs.say(describe(model))
     return model
 

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
     image = io.read_image(IMAGE)
     start = time.perf_counter()
     with terminal_clock("loading"):
-        model = load_model(args.model, precision=args.precision, key=args.key, lora=args.lora)
+        model = load_model(args.model, **common.load_options(args))
     loaded = time.perf_counter()
     predictor = ImagePredictor(model, num_threads=args.threads)
     with terminal_clock("encoding"):

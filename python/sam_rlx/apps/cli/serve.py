@@ -163,7 +163,7 @@ def _load(args: argparse.Namespace) -> dict[str, Model]:
         raise common.UsageError(f"--lora: expected one --model, found {len(args.model)}")
     for source in args.model or ["sam-nano"]:
         with terminal_clock("loading"):
-            model = load_model(source, precision=args.precision, key=args.key, lora=args.lora)
+            model = load_model(source, **common.load_options(args))
         common.tell(common.describe(model))
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", str(source).rstrip("/").rpartition("/")[2])
         if name in models:

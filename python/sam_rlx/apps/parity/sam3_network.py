@@ -14,6 +14,7 @@ from sam_rlx.apps.parity.networks import (
     _high_resolution_decoder,
     load_weights,
 )
+from sam_rlx.errors import UnsupportedError
 from sam_rlx.model import Model
 
 # Arguments of Meta's class for texts on videos, as its builder of the release gives them.
@@ -119,8 +120,12 @@ def _neck(package: Any, vision: Config) -> Any:
 
 
 def _text(package: Any, text: Config) -> Any:
+    if text.get("mobile_clip"):
+        raise UnsupportedError("reference: expected SAM 3's text encoder, found MobileCLIP's")
     tokenizer = package.tokenizer_ve.SimpleTokenizer(bpe_path=str(vocabulary()))
-    return package.text_encoder_ve.VETextEncoder(tokenizer=tokenizer, **text)
+    names = ("d_model", "width", "heads", "layers", "context_length", "vocab_size")
+    sizes = {name: text[name] for name in names if name in text}
+    return package.text_encoder_ve.VETextEncoder(tokenizer=tokenizer, **sizes)
 
 
 class _Detector:
