@@ -21,7 +21,7 @@ from sam_rlx.compat.common.errors import (
 from sam_rlx.compat.common.everything import number
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.transformers.image_utils import load_image
-from sam_rlx.compat.transformers.targets import warn_once
+from sam_rlx.compat.transformers.notes import warn_once
 from sam_rlx.errors import InvalidArgumentError
 
 # Of grids and crops, of filters, and of both areas, in upstream's order.
