@@ -316,45 +316,6 @@ def download_adapter(
     return path.parent
 
 
-def download_files(
-    repo_id: str,
-    names: Sequence[str],
-    *,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    cache_dir: str | os.PathLike[str] | None = None,
-    local_files_only: bool = False,
-) -> dict[str, Path]:
-    """Return the local paths of those of the named files that a repository has.
-
-    Raises
-    ------
-    MissingExtraError, HubError
-        As `download`; a file that is neither cached nor reachable is left out unless all are.
-    """
-    options = {
-        "revision": revision,
-        "token": token,
-        "cache_dir": cache_dir,
-        "local_files_only": local_files_only,
-    }
-    repository = _Repository(repo_id, options)
-    found, missing = {}, None
-    for name in names:
-        try:
-            path = repository.file(name)
-        except _OfflineError as error:
-            missing = error
-            continue
-        if path is not None:
-            found[name] = path
-    if missing is not None and not found:
-        raise HubError(
-            f"{repo_id}: expected a cached file or a connection to the hub, found neither"
-        ) from missing
-    return found
-
-
 def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:20]) or "no files"
     return shown + (", ..." if len(names) > 20 else "")

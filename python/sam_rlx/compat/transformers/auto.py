@@ -255,7 +255,9 @@ def pipeline(task: str | None = None, model: Any = None, config: Any = None, **k
     if not isinstance(model, (str, os.PathLike)):
         loaded, source = model, getattr(model, "name_or_path", "")
     else:
-        named = {name: kwargs.pop(name) for name in ("dtype", "torch_dtype") if name in kwargs}
+        named: dict[str, Any] = {
+            name: kwargs.pop(name) for name in ("dtype", "torch_dtype") if name in kwargs
+        }
         named |= {"config": config} if config is not None else {}
         named |= kwargs.pop("model_kwargs", None) or {}
         loaded = AutoModelForMaskGeneration.from_pretrained(model, **named, **where)

@@ -110,9 +110,11 @@ class PretrainedConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return all settings as dicts, numbers, texts and lists."""
         found = {
-            name: value.to_dict() if isinstance(value, PretrainedConfig) else copy.deepcopy(value)
+            name: _told(value) if isinstance(value, PretrainedConfig) else copy.deepcopy(value)
             for name, value in vars(self).items()
         }
+        if "prompt_encoder_config" in self.sides:
+            found["image_size"] = self.image_size
         return {**found, "model_type": self.model_type}
 
     def to_diff_dict(self) -> dict[str, Any]:
@@ -204,6 +206,11 @@ class PretrainedConfig:
 
 # A class that takes the settings of another one, in a part of a whole model.
 _TAKEN = {("Sam3", "detector_config"), ("Sam3Tracker", "tracker_config")}
+
+
+def _told(part: PretrainedConfig) -> dict[str, Any]:
+    """Return the settings of a part; the whole tells the version."""
+    return {k: v for k, v in part.to_dict().items() if k != "transformers_version"}
 
 
 def _part(kind: type[PretrainedConfig], given: Any) -> PretrainedConfig:

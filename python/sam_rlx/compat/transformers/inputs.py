@@ -22,6 +22,7 @@ def array_of(where: str, value: Any) -> NDArray[Any]:
     TypeError
         It is neither.
     """
+    array: NDArray[Any]
     if is_torch(value):
         tensor = value.detach().cpu()
         array = (tensor.float() if str(tensor.dtype) in _WIDENED else tensor).numpy()

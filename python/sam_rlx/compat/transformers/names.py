@@ -31,10 +31,6 @@ MODULES: dict[str, str] = {
     "AutoVideoProcessor pipeline",
     "processors": "SamProcessor SamHQProcessor Sam2Processor Sam3TrackerProcessor",
     "image_processors": "SamImageProcessor Sam2ImageProcessor Sam3ImageProcessor",
-    "video": "Sam2VideoModel EdgeTamVideoModel Sam3TrackerVideoModel",
-    "video_sessions": "Sam2VideoInferenceSession EdgeTamVideoInferenceSession "
-    "Sam3TrackerVideoInferenceSession",
-    "video_processing": "Sam2VideoProcessor Sam3TrackerVideoProcessor",
     "video_processors": "Sam2VideoVideoProcessor",
     "base": "PreTrainedModel",
     "batch": "BatchFeature",

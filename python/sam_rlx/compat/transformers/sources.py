@@ -133,7 +133,7 @@ def settings_of(where: Source) -> dict[str, Any]:
 
 def settings_of_file(path: Path) -> dict[str, Any]:
     """Return the settings of the class of transformers that holds all of a file."""
-    checkpoint = _core.Checkpoint(path)
+    checkpoint = _core.Checkpoint(str(path))
     checkpoint.to_meta_names()
     settings: dict[str, Any] = checkpoint.folder_config()
     return settings

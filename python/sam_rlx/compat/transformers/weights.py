@@ -28,7 +28,7 @@ from sam_rlx.model import Model
 if TYPE_CHECKING:
     from sam_rlx.compat.transformers.base import PreTrainedModel
 
-_FLOATS = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "F64": np.dtype("<f8")}
+_FLOATS = {"F32": "<f4", "F16": "<f2", "F64": "<f8"}
 
 
 @dataclass(frozen=True)
@@ -180,14 +180,16 @@ def _some(names: list[str]) -> str:
 
 def array_at(checkpoint: _core.Checkpoint, name: str, dtype: str) -> NDArray[Any]:
     """Return the numbers of a tensor; integers and bfloat16 as float32."""
+    found: NDArray[Any]
     if dtype in _FLOATS:
-        return checkpoint.raw(name).view(_FLOATS[dtype])
-    if dtype == "BF16":
-        bits = checkpoint.raw(name).view("<u2").astype(np.uint32) << 16
-        return bits.view(np.float32)
-    if dtype == "I64":
-        return checkpoint.raw(name).view("<i8").astype(np.float32)
-    return checkpoint.encode(name, "F32").view("<f4")
+        found = checkpoint.raw(name).view(_FLOATS[dtype])
+    elif dtype == "BF16":
+        found = (checkpoint.raw(name).view("<u2").astype(np.uint32) << 16).view(np.float32)
+    elif dtype == "I64":
+        found = checkpoint.raw(name).view("<i8").astype(np.float32)
+    else:
+        found = checkpoint.encode(name, "F32").view("<f4")
+    return found
 
 
 __dir__ = public_names(__name__)
