@@ -51,8 +51,8 @@ class Found:
 
     def load(self, rules: Mapping[str, Any], precision: str | None, normalize: bool) -> Model:
         """Load the weights by rules of `_core.load_model`, which normalizes images or does not."""
-        arguments = {"rules": dict(rules), "precision": precision, "config": self.text}
-        arguments["normalize"] = normalize
+        arguments: dict[str, Any] = {"rules": dict(rules), "precision": precision}
+        arguments |= {"config": self.text, "normalize": normalize}
         return load(str(self.path), arguments)
 
 
