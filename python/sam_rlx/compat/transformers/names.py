@@ -30,16 +30,7 @@ MODULES: dict[str, str] = {
     "configs": "PretrainedConfig PreTrainedConfig " + " ".join(CLASSES),
 }
 _LITE = "there is no such network here. SAM 3 is there: Sam3Model."
-_TEXT_CLIPS = (
-    "texts in clips are not there. Use sam_rlx.compat.sam3, or add_text of sam_rlx.VideoPredictor."
-)
-REFUSED = {
-    "Sam3LiteTextModel": _LITE,
-    "Sam3LiteTextTextModel": _LITE,
-    "Sam3VideoModel": _TEXT_CLIPS,
-    "Sam3VideoProcessor": _TEXT_CLIPS,
-    "Sam3VideoInferenceSession": _TEXT_CLIPS,
-}
+REFUSED = {"Sam3LiteTextModel": _LITE, "Sam3LiteTextTextModel": _LITE}
 NAMES: dict[str, str] = {
     name: module for module, names in MODULES.items() for name in names.split()
 }
