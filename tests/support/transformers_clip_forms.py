@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from support.transformers_forms import described, material, without_bytes
+from support.processor_forms import described, material, without_bytes
 
 STORED = Path(__file__).parents[1] / "data" / "transformers_clip_forms.json"
 
 # S(video) makes a session. D(frame, names, ...) gives a session of three frames prompts, with the
-# short names of transformers_forms. M(steps) runs steps on a session of four frames: c(frame,
+# short names of processor_forms. M(steps) runs steps on a session of four frames: c(frame,
 # names) gives clicks, r(frame) runs a frame, g(...) runs through the clip, s(n) is a stream.
 FORMS = {
     "session": """

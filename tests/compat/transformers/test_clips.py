@@ -221,7 +221,7 @@ def test_outputs_are_fresh_memory(sam2):
     session = ours.clip(video)
     clips.click(session, 1, 0)
     found = ours.model(session, frame_idx=0)
-    before = np.array(found.pred_masks)
+    before = np.asarray(found.pred_masks).copy()
     found.pred_masks[:] = 0
     session.get_frame(0)[:] = 0
     assert np.array_equal(session.get_output(0, 0, "pred_masks"), before)

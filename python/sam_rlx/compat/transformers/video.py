@@ -8,13 +8,11 @@ from typing import Any, ClassVar
 from sam_rlx._internal.progress import reporter
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.tensors import as_result
-from sam_rlx.compat.common.turns import Turns
 from sam_rlx.compat.transformers import configs
 from sam_rlx.compat.transformers.batch import ModelOutput
-from sam_rlx.compat.transformers.sam2_models import Sam2PreTrainedModel, Sam3TrackerModel
+from sam_rlx.compat.transformers.sam2_models import Sam2PreTrainedModel
 from sam_rlx.compat.transformers.video_sessions import Sam2VideoInferenceSession
 from sam_rlx.errors import InvalidArgumentError
-from sam_rlx.model import Model
 
 
 class Sam2VideoSegmentationOutput(ModelOutput):
@@ -43,7 +41,7 @@ class EdgeTamVideoSegmentationOutput(Sam2VideoSegmentationOutput):
     """The same of EdgeTAM."""
 
 
-class FollowsClicks:
+class FollowsClicks(Sam2PreTrainedModel):
     """What the models of clips have in common; the core runs a frame at a time."""
 
     takes_images = True
@@ -51,10 +49,8 @@ class FollowsClicks:
     # Upstream keeps the maps of memories in this type.
     _BFLOAT16_MEMORY: ClassVar[bool] = True
     _OUTPUT: ClassVar[type[ModelOutput]] = Sam2VideoSegmentationOutput
-    model: Model
-    _turns: Turns
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         inference_session: Sam2VideoInferenceSession,
         frame_idx: int | None = None,
@@ -178,7 +174,7 @@ def frames_in_order(
     return range(start, max(start - count, 0) - 1, -1) if start > 0 else range(0)
 
 
-class Sam2VideoModel(FollowsClicks, Sam2PreTrainedModel):
+class Sam2VideoModel(FollowsClicks):
     """SAM 2 on clips: objects that were clicked, frame by frame. Made by ``from_pretrained``."""
 
     config_class = configs.CLASSES["Sam2VideoConfig"]
@@ -186,7 +182,7 @@ class Sam2VideoModel(FollowsClicks, Sam2PreTrainedModel):
     kinds_in_part = ("sam2",)
 
 
-class EdgeTamVideoModel(FollowsClicks, Sam2PreTrainedModel):
+class EdgeTamVideoModel(FollowsClicks):
     """EdgeTAM on clips: objects that were clicked. Made by ``from_pretrained``.
 
     A mask of one object beside points of another, which upstream fails on, is taken.
@@ -199,7 +195,7 @@ class EdgeTamVideoModel(FollowsClicks, Sam2PreTrainedModel):
     _OUTPUT = EdgeTamVideoSegmentationOutput
 
 
-class Sam3TrackerVideoModel(FollowsClicks, Sam3TrackerModel):
+class Sam3TrackerVideoModel(FollowsClicks):
     """SAM 3 on clips: objects that were clicked, frame by frame. Made by ``from_pretrained``.
 
     A folder of `Sam3VideoModel` serves, too.
@@ -208,8 +204,12 @@ class Sam3TrackerVideoModel(FollowsClicks, Sam3TrackerModel):
     config_class = configs.CLASSES["Sam3TrackerVideoConfig"]
     kinds = ("sam3_tracker_video", "sam3_video")
     kinds_in_part = ("sam3_tracker",)
-    _adds_no_memory = True
     _OUTPUT = Sam3TrackerVideoSegmentationOutput
+
+    @classmethod
+    def rules(cls, config: Any) -> dict[str, Any]:
+        """Return those of SAM 2, of the part of the settings that is the tracker's."""
+        return super().rules(getattr(config, "tracker_config", config))
 
 
 __dir__ = public_names(__name__)

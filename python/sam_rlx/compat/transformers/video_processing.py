@@ -131,13 +131,11 @@ class Sam2VideoProcessor(Sam2Processor):
             Frames of different sizes. Ours.
         """
         check_device(processing_device)
-        frames, size = None, (None, None)
+        given: tuple[Any, Any, Any] = (None, None, None)
         if video is not None:
-            frames, *hw = session_frames(self.video_processor, video)
-            size = (hw[0], hw[1])
+            given = session_frames(self.video_processor, video)
         return self._session(
-            frames,
-            *size,
+            *given,
             inference_device=inference_device,
             inference_state_device=inference_state_device or inference_device,
             video_storage_device=video_storage_device or inference_device,

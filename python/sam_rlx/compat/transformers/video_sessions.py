@@ -21,14 +21,6 @@ from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
 from sam_rlx.model import Model
 
-# What upstream calls an output of a frame, and what the core does.
-_OUTPUTS = {
-    "pred_masks": "low_res_mask",
-    "object_pointer": "obj_ptr",
-    "maskmem_features": "maskmem_features",
-    "object_score_logits": "object_score_logits",
-}
-
 
 class NotEncodedError(StateError, KeyError, InvalidArgumentError):
     """A frame is tracked that lacks a memory before it: upstream raises one of two errors."""
@@ -106,17 +98,15 @@ class _Outputs(Mapping[int, dict[str, Any]]):
             found = objects.output(self._obj_idx, frame_idx, self._conditioning)
         if found is None:
             raise ArgumentKeyError(f"frame {frame_idx!r}: expected one that was run, found none")
-        shapes = {
-            "pred_masks": lambda mask: mask[None, None],
-            "object_pointer": lambda pointer: pointer[None, None],
-            "maskmem_features": lambda memory: memory.reshape(-1, 1, memory.shape[-1]),
-            "object_score_logits": lambda score: np.full((1, 1, 1), score, np.float32),
+        memory = found["maskmem_features"]
+        values = {
+            "pred_masks": found["low_res_mask"][None, None],
+            "object_pointer": found["obj_ptr"][None, None],
+            "object_score_logits": np.full((1, 1, 1), found["object_score_logits"], np.float32),
         }
-        return {
-            name: as_result(shapes[name](found[ours]))
-            for name, ours in _OUTPUTS.items()
-            if found[ours] is not None
-        }
+        if memory is not None:
+            values["maskmem_features"] = memory.reshape(-1, 1, memory.shape[-1])
+        return {name: as_result(value) for name, value in values.items()}
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._frames())
@@ -171,6 +161,11 @@ class Sam2VideoInferenceSession:
         Names of objects whose prompts were not run yet. A second call of
         ``add_inputs_to_inference_session`` replaces it: upstream's rule.
     """
+
+    obj_ids: list[Any]
+    obj_with_new_inputs: list[Any]
+    point_inputs_per_obj: dict[int, dict[int, dict[str, Any]]]
+    mask_inputs_per_obj: dict[int, dict[int, Any]]
 
     def __init__(
         self,
@@ -356,10 +351,8 @@ class Sam2VideoInferenceSession:
 
     def _forget(self) -> None:
         self._numbers.clear()
-        self.obj_ids: list[Any] = []
-        self.point_inputs_per_obj: dict[int, dict[int, dict[str, Any]]] = {}
-        self.mask_inputs_per_obj: dict[int, dict[int, Any]] = {}
-        self.obj_with_new_inputs: list[Any] = []
+        self.obj_ids, self.obj_with_new_inputs = [], []
+        self.point_inputs_per_obj, self.mask_inputs_per_obj = {}, {}
         if self._objects is not None:
             self._objects.reset()
 
