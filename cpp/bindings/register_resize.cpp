@@ -13,8 +13,8 @@
 #include "ops/resize_antialias.h"
 #include "ops/resize_pillow.h"
 
-// What Python gets (see _core.pyi). Filters are "bilinear" and "bicubic", 0 threads are one for each
-// core:
+// What Python gets (see _core.pyi). Filters are "bilinear" and "bicubic", 0 threads are one for
+// each core:
 //   resize_image(image, (h, w), filter, num_threads) -> image: torchvision's bytes
 //   image_to_planes(image, (h, w), levels (256, 3), out (3, H, W), filter, num_threads): the same,
 //     each byte by the table of its channel, with 0 to the right and below

@@ -55,8 +55,7 @@ void resize_antialias(Context& ctx, ConstView planes, const ResizeFilter& filter
   const Shape& in = planes.shape;
   const bool maps = in.rank() == 3 && out.shape.rank() == 3 && in[0] == out.shape[0];
   if (!maps || in[1] < 1 || in[2] < 1 || out.shape[1] < 1 || out.shape[2] < 1) {
-    fail("resize_antialias", "two sets of non-empty planes",
-         in.str() + " and " + out.shape.str());
+    fail("resize_antialias", "two sets of non-empty planes", in.str() + " and " + out.shape.str());
   }
   constexpr std::int64_t kRowGrain = 16;  // docs/develop/optimizations.md: work-items
   const std::int64_t height = out.shape[1], width = out.shape[2];

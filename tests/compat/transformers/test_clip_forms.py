@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+import numpy as np
 import pytest
 from support import transformers_clip_forms as forms
 
@@ -54,6 +55,16 @@ def test_sessions_and_prompts(processor, form):
 def test_models(processor, model, form):
     found = json.loads(json.dumps(forms.run(form, processor, model)))
     assert not (told := forms.difference(form, found, STORED["model"][form])), told
+
+
+def test_frames_are_kept_as_bytes(processor):
+    """At 1024 a clip of 180 frames takes 0.57 GB; floats would take 2.3."""
+    frames = np.random.default_rng(1).integers(0, 256, (3, 75, 100, 3), np.uint8)
+    session = processor.init_video_session(frames)
+    assert session.processed_frames.nbytes == 3 * 128 * 128 * 3
+    assert np.asarray(session.get_frame(2)).dtype == np.float32
+    session.add_new_frame(session.get_frame(0))
+    assert (session.num_frames, session.processed_frames.nbytes) == (4, 128 * 128 * (9 + 12))
 
 
 @pytest.mark.parity

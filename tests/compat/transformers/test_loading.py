@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import sam_rlx
 import sam_rlx.compat.transformers as drop_in
-from sam_rlx.compat.transformers import configs, refusals, targets
+from sam_rlx.compat.transformers import configs, notes, refusals
 from sam_rlx.errors import SamRlxError
 
 transformers = pytest.importorskip("transformers", minversion="5")
@@ -111,7 +111,7 @@ def test_settings_of_a_program_replace_those_of_the_folder(folder: Path, prompts
 
 
 def test_types_of_weights(folder: Path, prompts: Any):
-    targets._told.clear()
+    notes._told.clear()
     with pytest.warns(UserWarning, match="results stay float32"):
         model = drop_in.SamModel.from_pretrained(folder, dtype=torch.bfloat16)
     with warnings.catch_warnings():

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from sam_rlx.compat.transformers import image_processors, processors, targets, video_processors
+from sam_rlx.compat.transformers import image_processors, notes, processors, video_processors
 from sam_rlx.compat.transformers.processors import (
     Sam2Processor,
     Sam3TrackerProcessor,
@@ -406,10 +406,10 @@ def test_a_processor_wants_its_part():
 
 
 def test_what_is_ignored_is_told_once(monkeypatch):
-    monkeypatch.setattr(targets, "_told", set())
+    monkeypatch.setattr("_told", set())
     processor, image = forms.processors(OURS)["sam"], random_image(0)
-    with pytest.warns(UserWarning, match="points_per_side"):
+    with pytest.warns(notes.IgnoredWarning, match="points_per_side"):
         processor(image, points_per_side=3)
     processor(image, points_per_side=3)
-    with pytest.warns(UserWarning, match="found tuple"):
+    with pytest.warns(notes.IgnoredWarning, match="found tuple"):
         forms.processors(OURS)["sam2"](image, input_points=([[1, 2]],))

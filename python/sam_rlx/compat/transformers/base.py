@@ -41,6 +41,9 @@ class PreTrainedModel:
     # Arguments of from_pretrained that a class has of its own, given to `_loaded`.
     own_options: ClassVar[tuple[str, ...]] = ()
     training: ClassVar[bool] = False
+    # Whether the core gets images, and not what a processor has made of them: then the folder's
+    # settings of images have to be those of the network.
+    takes_images: ClassVar[bool] = True
 
     config: Any
     name_or_path: str
@@ -97,7 +100,9 @@ class PreTrainedModel:
         called = f"{cls.__name__}.from_pretrained"
         options = LoadOptions.read(called, kwargs)
         found = weights.find(cls, pretrained_model_name_or_path, config, options)
-        made = cls._of(found.load(cls.rules(found.config), options.precision), found.config)
+        rules = cls.rules(found.config)
+        model = found.load(rules, options.precision, cls.takes_images)
+        made = cls._of(model, found.config)
         made.name_or_path = str(pretrained_model_name_or_path)
         made._loaded(options)
         return (made, weights.loading_info(made.model)) if options.output_loading_info else made

@@ -25,6 +25,7 @@ Map = NDArray[np.float32]
 class ClickModel(PreTrainedModel):
     """What all click models share."""
 
+    takes_images = False
     _output: ClassVar[type[ModelOutput]]
 
     def _adopt(self, model: Model) -> None:

@@ -113,6 +113,7 @@ class Sam3Model(Sam3PreTrainedModel):
 
     config_class = configs.CLASSES["Sam3Config"]
     kinds = ("sam3", "sam3_video")
+    takes_images = False
 
     @classmethod
     def rules(cls, config: Any) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from sam_rlx.compat.transformers.image_processors import (
     SamImageProcessor,
 )
 from sam_rlx.compat.transformers.masks import listed
+from sam_rlx.compat.transformers.notes import warn_once
 from sam_rlx.compat.transformers.processing import Processor
 from sam_rlx.compat.transformers.prompts_nested import NestedPrompts
 from sam_rlx.compat.transformers.prompts_sam import SamPrompts
-from sam_rlx.compat.transformers.targets import warn_once
 from sam_rlx.errors import InvalidArgumentError
 
 

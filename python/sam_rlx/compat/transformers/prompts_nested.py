@@ -16,7 +16,7 @@ from sam_rlx._internal.printable import shown
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentRuntimeError, ArgumentTypeError, expects
 from sam_rlx.compat.common.tensors import is_torch
-from sam_rlx.compat.transformers.targets import warn_once
+from sam_rlx.compat.transformers.notes import warn_once
 from sam_rlx.errors import InvalidArgumentError
 
 _FORMS = {

@@ -17,7 +17,7 @@ from sam_rlx.compat.transformers.click_models import (
 )
 from sam_rlx.compat.transformers.click_prompts import ClickPrompts, sam_prompts
 from sam_rlx.compat.transformers.inputs import floats_of
-from sam_rlx.compat.transformers.targets import warn_once
+from sam_rlx.compat.transformers.notes import warn_once
 from sam_rlx.errors import InvalidArgumentError
 
 

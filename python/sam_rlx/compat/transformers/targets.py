@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.devices import check_device
+from sam_rlx.compat.transformers.notes import warn_once
 from sam_rlx.compat.transformers.refusals import WORDS, DeviceRefusedError
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 
 _FLOATS = {"half": "float16", "float": "float32", "double": "float64"}
-_told: set[str] = set()
-
-
-def warn_once(text: str) -> None:
-    """Warn about something that has no effect, once in a process."""
-    if text not in _told:
-        _told.add(text)
-        warnings.warn(text, UserWarning, stacklevel=3)
 
 
 def require_cpu(called: str, target: Any) -> None:

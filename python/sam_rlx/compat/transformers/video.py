@@ -44,6 +44,8 @@ class EdgeTamVideoSegmentationOutput(Sam2VideoSegmentationOutput):
 class FollowsClicks(Sam2PreTrainedModel):
     """What the models of clips have in common; the core runs a frame at a time."""
 
+    takes_images = True
+
     # Upstream keeps the maps of memories in this type.
     _BFLOAT16_MEMORY: ClassVar[bool] = True
     _OUTPUT: ClassVar[type[ModelOutput]] = Sam2VideoSegmentationOutput

@@ -49,9 +49,10 @@ class Found:
     config: Any
     text: str | None = None
 
-    def load(self, rules: Mapping[str, Any], precision: str | None) -> Model:
-        """Load the weights by rules of `_core.load_model`."""
-        arguments = {"rules": dict(rules), "precision": precision, "config": self.text}
+    def load(self, rules: Mapping[str, Any], precision: str | None, normalize: bool) -> Model:
+        """Load the weights by rules of `_core.load_model`, which normalizes images or does not."""
+        arguments: dict[str, Any] = {"rules": dict(rules), "precision": precision}
+        arguments |= {"config": self.text, "normalize": normalize}
         return load(str(self.path), arguments)
 
 
