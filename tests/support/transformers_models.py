@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from support import hugging_face_models, tiny
+from support import hugging_face_models, tiny, upstream
 from support.hugging_face_configs import config, family, side
 
 CLASSES = ("SamModel", "SamHQModel", "Sam2Model", "Sam3TrackerModel")
-VERSION = "5.24.0"
 PAD = -10
+PREPARED = upstream  # makes torchvision importable
 _COPY = "shared_image_embedding.positional_embedding"
 _ENCODING = "prompt_encoder.shared_embedding.positional_embedding"
 
