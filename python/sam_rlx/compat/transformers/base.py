@@ -46,6 +46,7 @@ class PreTrainedModel:
     name_or_path: str
     # Of sam_rlx.
     model: Model
+    _turns: Turns
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         refusals.refuse("random", type(self).__name__)
