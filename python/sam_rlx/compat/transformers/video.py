@@ -48,6 +48,8 @@ class FollowsClicks(Sam2PreTrainedModel):
 
     # Upstream keeps the maps of memories in this type.
     _BFLOAT16_MEMORY: ClassVar[bool] = True
+    # Whether `run_mem_encoder` has an effect.
+    _SKIPS_MEMORIES: ClassVar[bool] = True
     _OUTPUT: ClassVar[type[ModelOutput]] = Sam2VideoSegmentationOutput
 
     def forward(  # type: ignore[override]
@@ -72,7 +74,7 @@ class FollowsClicks(Sam2PreTrainedModel):
         reverse : bool
             Whether frames come in reverse.
         run_mem_encoder : bool
-            False: the frame leaves no memory.
+            False: the frame leaves no memory; EdgeTAM's does, as upstream.
         **_kwargs
             Without effect.
 
@@ -100,7 +102,7 @@ class FollowsClicks(Sam2PreTrainedModel):
                 frame_idx,
                 streaming=frame is not None,
                 reverse=reverse,
-                remember=run_mem_encoder,
+                remember=bool(run_mem_encoder) or not self._SKIPS_MEMORIES,
                 bfloat16_memory=self._BFLOAT16_MEMORY,
             )
         return self._OUTPUT(
@@ -192,6 +194,7 @@ class EdgeTamVideoModel(FollowsClicks):
     kinds = ("edgetam_video",)
     kinds_in_part = ("edgetam",)
     _BFLOAT16_MEMORY = False
+    _SKIPS_MEMORIES = False
     _OUTPUT = EdgeTamVideoSegmentationOutput
 
 
