@@ -230,7 +230,11 @@ def zoom(chrome: Any, args: argparse.Namespace, table: Table, folder: Path) -> N
     with shown(chrome, photograph(folder, tuple(args.size))) as (view, _):
         found = [view.page.evaluate(ZOOM, at) for at in positions(view, args.count)]
     times = [one for one in found if one is not None]
-    table.times(f"zoom, {args.size[0]} x {args.size[1]} pixels", times, "zoom")
+    what = f"zoom, {args.size[0]} x {args.size[1]} pixels"
+    if times:
+        table.times(what, times, "zoom")
+    else:
+        print(f"{what}: sent as a whole, without parts")
 
 
 def click(chrome: Any, args: argparse.Namespace, table: Table, folder: Path) -> None:

@@ -164,7 +164,8 @@ def _pass(text: str) -> None:
 
 def packed(head: Mapping[str, Any], buffers: Sequence[Any]) -> bytes:
     """Return a message as one piece."""
-    text = json.dumps({**head, "buffers": [len(buffer) for buffer in buffers]}).encode()
+    told = {**head, "buffers": [len(buffer) for buffer in buffers]}
+    text = json.dumps(told, separators=(",", ":")).encode()
     return b"".join([len(text).to_bytes(4, "little"), text, *buffers])
 
 
