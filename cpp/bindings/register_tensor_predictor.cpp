@@ -23,7 +23,7 @@ void require(bool fits, const char* where, const std::string& expected, const Sh
   if (!fits) fail(where, "shape " + expected, found.str());
 }
 
-TensorPrompts view_of(const TensorPredictor& predictor, const PromptTensors& tensors) {
+TensorPrompts prompts_of(const TensorPredictor& predictor, const PromptTensors& tensors) {
   TensorPrompts out;
   if (tensors.coords.has_value() != tensors.labels.has_value()) {
     fail("labels", "points and labels together", tensors.coords ? "points alone" : "labels alone");
@@ -76,7 +76,7 @@ py::tuple encode(TensorPredictor& predictor, const Array<float>& pixel_values, b
 
 // Sparse embeddings (B, P, T, C), or none, and dense ones.
 py::tuple prompt_embeddings(TensorPredictor& predictor, const PromptTensors& tensors) {
-  const TensorPrompts prompts = view_of(predictor, tensors);
+  const TensorPrompts prompts = prompts_of(predictor, tensors);
   py::object sparse = py::none();
   Tensor dense;
   if (prompts.point_coords != nullptr || prompts.boxes != nullptr) {
@@ -110,7 +110,7 @@ void check_maps(const TensorPredictor& predictor, const std::vector<ConstView>& 
 // (masks (B, P, M, S, S), scores (B, P, K), object scores (B, P, 1) or None)
 py::tuple decode(TensorPredictor& predictor, const std::vector<Array<float>>& maps,
                  const PromptTensors& tensors, bool multimask_output, bool hq_token_only) {
-  TensorPrompts prompts = view_of(predictor, tensors);
+  TensorPrompts prompts = prompts_of(predictor, tensors);
   std::vector<ConstView> views;
   for (const Array<float>& map : maps) views.push_back(sam_rlx::view_of(map, "maps"));
   const bool has_sets = tensors.coords || tensors.boxes;

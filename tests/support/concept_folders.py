@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
 from numpy.typing import NDArray
+from sam_rlx.conversion import convert
 
 from support import hugging_face_models, upstream
+from support.trained import trained
 
 upstream.prepare()
 
@@ -92,6 +96,32 @@ def save(folder: Path, model: Any, with_processor: Any) -> Path:
     """Write both to a folder."""
     hugging_face_models.save(model, folder)
     with_processor.save_pretrained(folder)
+    return folder
+
+
+def save_nano(folder: Path) -> Path:
+    """Write the detector of sam3-nano as a folder of ``Sam3Model``.
+
+    The class has no use for its coarsest map, which the small model has not: that is made up.
+    """
+    with safetensors.safe_open(str(trained("sam3-nano")), "np") as file:
+        metadata = file.metadata()
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    kept = {n: w for n, w in weights.items() if n.startswith("detector.") and "sam2_convs" not in n}
+    sizes = json.loads(metadata["config"])
+    width, trunk, convs = sizes["d_model"], sizes["embed_dim"], "detector.backbone.vision_backbone"
+    shapes = {
+        "conv_1x1.weight": (width, trunk, 1, 1),
+        "conv_1x1.bias": (width,),
+        "conv_3x3.weight": (width, width, 3, 3),
+        "conv_3x3.bias": (width,),
+    }
+    for name, shape in shapes.items():
+        kept[f"{convs}.convs.3.{name}"] = np.zeros(shape, np.float32)
+    sizes |= {"scale_factors": [4.0, 2.0, 1.0, 0.5], "scalp": 1}
+    path = folder.with_suffix(".safetensors")
+    safetensors.numpy.save_file(kept, path, metadata={**metadata, "config": json.dumps(sizes)})
+    convert(path, folder)
     return folder
 
 

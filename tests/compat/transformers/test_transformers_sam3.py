@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -371,3 +372,41 @@ def test_a_processor_writes_what_it_reads(both, tmp_path):
             *(512, 66, 64, 339, 513)
         ]
         assert dict(again.image_processor.size) == dict(processor.image_processor.size)
+
+
+@pytest.mark.parametrize("text", ["circle", "ring", "a dark cup"])
+def test_instances_of_the_trained_detector(tmp_path, text):
+    """The detector of sam3-nano on a photograph: the same queries, boxes and masks."""
+    import sam_rlx
+    import transformers
+    from PIL import Image
+
+    folder = concept_folders.save_nano(tmp_path / "nano")
+    theirs = transformers.Sam3Model.from_pretrained(folder).eval()
+    model = ours.Sam3Model.from_pretrained(folder)
+    length = {"height": model.model.img_size, "width": model.model.img_size}
+    images = ours.Sam3ImageProcessor(size=length)
+    coffee = Image.open(Path(sam_rlx.__file__).parent / "assets" / "coffee.jpg")
+    ids = sam_rlx.Tokenizer()(text)
+    given = {
+        "pixel_values": images(coffee, return_tensors="pt").pixel_values,
+        "input_ids": torch.tensor(ids),
+        "attention_mask": torch.tensor(ids != 0),
+    }
+    outputs = [model(**given), run(theirs, given)]
+    scores = np.asarray(outputs[1].pred_logits.sigmoid() * outputs[1].presence_logits.sigmoid())
+    ordered = np.sort(scores.ravel())
+    bound = float(ordered[-6:-4].mean())
+    assert np.abs(scores - bound).min() > 1e-4
+    found, expected = (
+        holder.post_process_instance_segmentation(
+            output, threshold=bound, target_sizes=[coffee.size[::-1]]
+        )[0]
+        for holder, output in zip((images, transformers.Sam3ImageProcessor()), outputs, strict=True)
+    )
+    assert len(found["scores"]) == len(expected["scores"]) == 5
+    np.testing.assert_allclose(found["scores"], expected["scores"], atol=1e-4)
+    np.testing.assert_allclose(found["boxes"], expected["boxes"], atol=1e-3)
+    for mine, their in zip(found["masks"].bool(), expected["masks"].bool(), strict=True):
+        shared = (mine & their).sum() / (mine | their).sum().clamp(min=1)
+        assert shared >= 0.999 or not their.any()
