@@ -8,7 +8,6 @@ import pickle
 
 import numpy as np
 import pytest
-
 from sam_rlx.compat.common.tensor import TensorArray
 from sam_rlx.compat.transformers.batch import BatchFeature, ModelOutput
 from sam_rlx.errors import SamRlxError
