@@ -8,24 +8,14 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
-from numpy.typing import NDArray
 from sam_rlx.conversion import convert
 
 from support import hugging_face_models, upstream
+from support.concept_forms import END, SIDE, START, two_images, vocabulary
 from support.trained import trained
 
+__all__ = ["make", "processor", "save", "save_nano", "two_images", "vocabulary"]
 upstream.prepare()
-
-SIDE = 112
-START, END = 512, 513
-_VISIBLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
-
-
-def vocabulary() -> dict[str, int]:
-    """Return the ids of CLIP's bytes, of bytes that end a word, and of start and end."""
-    symbols = [*map(chr, _VISIBLE), *map(chr, range(0x100, 0x100 + 256 - len(_VISIBLE)))]
-    parts = [*symbols, *(symbol + "</w>" for symbol in symbols)]
-    return {part: i for i, part in enumerate((*parts, "<|startoftext|>", "<|endoftext|>"))}
 
 
 def config(image_size: int = SIDE) -> Any:
@@ -123,12 +113,3 @@ def save_nano(folder: Path) -> Path:
     safetensors.numpy.save_file(kept, path, metadata={**metadata, "config": json.dumps(sizes)})
     convert(path, folder)
     return folder
-
-
-def two_images() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return two images of other sizes."""
-    generator = np.random.default_rng(0)
-    return (
-        generator.integers(0, 256, (75, 100, 3), np.uint8),
-        generator.integers(0, 256, (60, 40, 3), np.uint8),
-    )

@@ -410,3 +410,44 @@ def test_instances_of_the_trained_detector(tmp_path, text):
     for mine, their in zip(found["masks"].bool(), expected["masks"].bool(), strict=True):
         shared = (mine & their).sum() / (mine | their).sum().clamp(min=1)
         assert shared >= 0.999 or not their.any()
+
+
+WITHOUT = """
+import sys
+sys.modules["torch"] = sys.modules["transformers"] = None
+import numpy as np
+from PIL import Image
+from sam_rlx.compat.transformers import Sam3Model, Sam3Processor
+from sam_rlx.compat.common.tensor import TensorArray
+
+folder, image, out = sys.argv[1:]
+model, processor = Sam3Model.from_pretrained(folder), Sam3Processor.from_pretrained(folder)
+picked = {"text": "cat", "input_boxes": [[[1, 2, 30, 40]]]}
+inputs = processor(images=Image.open(image), return_tensors="pt", **picked).to("cpu")
+outputs = model(**inputs)
+size = inputs.get("original_sizes").tolist()
+found = processor.post_process_instance_segmentation(outputs, target_sizes=size, threshold=0.0)[0]
+assert all(isinstance(value, TensorArray) for value in (*inputs.values(), *found.values()))
+features = model.get_vision_features(inputs.pixel_values)
+assert isinstance(features.fpn_hidden_states[0], TensorArray)
+np.savez(out, **{**{k: np.asarray(v) for k, v in outputs.items()}, **found})
+"""
+
+
+def test_the_same_without_torch(both, tmp_path):
+    """In a process that has neither PyTorch nor transformers, results are arrays."""
+    import subprocess
+    import sys
+
+    from PIL import Image
+
+    (model, processor), _ = both
+    image, out = tmp_path / "image.png", tmp_path / "out.npz"
+    Image.fromarray(A).save(image)
+    folder = model.name_or_path
+    subprocess.run([sys.executable, "-c", WITHOUT, folder, image, out], check=True)
+    expected = model(**processor(A, text="cat", input_boxes=[[X]], return_tensors="pt"))
+    with np.load(out) as found:
+        for field in FIELDS:
+            np.testing.assert_array_equal(found[field], np.asarray(expected[field]))
+        assert found["masks"].shape == (11, 75, 100)
