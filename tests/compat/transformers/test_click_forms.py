@@ -85,7 +85,7 @@ FORMS: dict[str, tuple[Form, Any, Any]] = {
     "label -10": (click(-10), ONE, ONE),
     "label -3": (click(-3), ONE, ONE),
     "labels float32": (click(1.0), ONE, RuntimeError),
-    "labels bool": (click(True), ONE, RuntimeError),
+    "labels bool": (click(True), ONE, ONE),
     "labels int32": (click(1, torch.int32), ONE, ONE),
     "labels uint8": (click(1, torch.uint8), ONE, RuntimeError),
     "three points": (given(input_points=[[[[40.0, 30.0], [1, 2], [3, 4]]]]), ONE, ONE),

@@ -14,9 +14,12 @@ torch = pytest.importorskip("torch")
 
 import sam_rlx  # noqa: E402
 import sam_rlx.compat.transformers as drop_in  # noqa: E402
+from sam_rlx.compat.transformers import targets  # noqa: E402
 from support import parity as rule  # noqa: E402
 from support import transformers_models as upstream  # noqa: E402
 
+# Told once in a process, see test_sam_hq_tells_which_map_its_masks_are_of.
+pytestmark = pytest.mark.filterwarnings("ignore:SamHQModel")
 PROMPTS = {
     "points": ("input_points", "input_labels"),
     "boxes": ("input_boxes",),
@@ -41,6 +44,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return made[name, epsilon]
 
     return get
+
+
+def same(left: Any, right: Any, name: str) -> None:
+    rule.same_bits(np.asarray(left), np.asarray(right), name)
 
 
 def load(name: str, path: Any, **options: Any) -> Any:
@@ -106,12 +113,13 @@ def test_embeddings_serve_instead_of_pixels(name: str, folder: Any):
         embeddings, more["intermediate_embeddings"] = embeddings
         assert [each.shape[1:] for each in more["intermediate_embeddings"]] == [(8, 8, 64)]
     again = model(**values, image_embeddings=embeddings, **more)
-    rule.same_bits(again.pred_masks, whole.pred_masks, "masks")
+    same(again.pred_masks, whole.pred_masks, "masks")
     # Real arrays: what a program kept on disk serves as well.
-    kept = [np.array(each) for each in embeddings] if isinstance(embeddings, list) else None
-    kept = np.array(embeddings) if kept is None else kept
+    as_list = embeddings if isinstance(embeddings, list) else [embeddings]
+    arrays = [each.numpy().copy() for each in as_list]
+    kept = arrays if isinstance(embeddings, list) else arrays[0]
     again = model(**values, image_embeddings=kept, **more)
-    rule.same_bits(again.pred_masks, whole.pred_masks, "masks of kept embeddings")
+    same(again.pred_masks, whole.pred_masks, "masks of kept embeddings")
 
 
 @pytest.mark.parametrize("name", upstream.CLASSES)
@@ -183,8 +191,8 @@ def test_one_file_by_both_rules_in_any_order(name: str, folder: Any):
     ours_first = metas(path, image)
     theirs = load(name, path)(**values).pred_masks
     again = metas(path, image)
-    rule.same_bits(again, ours_first, "Meta's rules")
-    rule.same_bits(load(name, path)(**values).pred_masks, theirs, "transformers' rules")
+    same(again, ours_first, "Meta's rules")
+    same(load(name, path)(**values).pred_masks, theirs, "transformers' rules")
 
 
 def test_padding_is_a_token_by_one_rule_alone(folder: Any):
@@ -209,4 +217,10 @@ def test_a_model_is_copied_and_pickled_with_its_rules(folder: Any):
     expected = model(**values).pred_masks
     for made in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert made.config == model.config
-        rule.same_bits(made(**values).pred_masks, expected, "masks")
+        same(made(**values).pred_masks, expected, "masks")
+
+
+def test_sam_hq_tells_which_map_its_masks_are_of(folder: Any):
+    targets._told.clear()
+    with pytest.warns(UserWarning, match="another map"):
+        load("SamHQModel", folder("SamHQModel"))

@@ -50,6 +50,9 @@ class PreTrainedModel:
     # Of sam_rlx.
     model: Model
     _turns: Turns
+    # What the weights were loaded from, and values of `load_state_dict` that replace some.
+    _first: Model
+    _values: dict[str, Any]
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         refusals.refuse("random", type(self).__name__)
@@ -116,7 +119,7 @@ class PreTrainedModel:
     def _of(cls, model: Model, config: Any) -> Self:
         made = cls.__new__(cls)
         made.config, made.name_or_path = config, model.source
-        made._turns = Turns()
+        made._turns, made._first, made._values = Turns(), model, {}
         made._adopt(model)
         return made
 
@@ -143,7 +146,7 @@ class PreTrainedModel:
         **_kwargs
             Without effect.
         """
-        weights.save(self.model, self.config, Path(save_directory))
+        weights.save(self._first, self.config, Path(save_directory))
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -169,8 +172,11 @@ class PreTrainedModel:
         RuntimeError
             Names or shapes do not fit.
         """
-        model, result = weights.with_values(self.model, dict(state_dict), bool(strict))
-        self._adopt(model)
+        precision = self.model.precision if self.model.precision != "float32" else None
+        values = dict(self._values)
+        result = weights.checked_values(self._first.source, dict(state_dict), values, bool(strict))
+        self._adopt(weights.with_values(self._first, values, precision))
+        self._values = values
         return result
 
     # ---------------------------------------------------------------- what it is
@@ -195,7 +201,7 @@ class PreTrainedModel:
         """Yield names and descriptions of the parameters, which cannot be changed."""
         begin = f"{prefix}." if prefix else ""
         is_sam = self.model.family == "sam"
-        for name, each in descriptions.parameters_of(self.model.source, is_sam):
+        for name, each in descriptions.parameters_of(self._first.source, is_sam):
             yield begin + name, each
 
     def parameters(self, recurse: bool = True) -> Iterator[descriptions.Parameter]:
@@ -233,7 +239,7 @@ class PreTrainedModel:
 
     def _set_precision(self, precision: str | None) -> None:
         if precision is not None and precision != self.model.precision:
-            self._adopt(weights.again(self.model, precision=precision))
+            self._adopt(weights.with_values(self._first, self._values, precision))
 
     def cpu(self) -> Self:
         """Return the model."""

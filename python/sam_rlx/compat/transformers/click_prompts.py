@@ -151,7 +151,7 @@ def sam2_prompts(
                 f"input_points: expected 4 axes, found {len(points.shape)}: {tuple(points.shape)}"
             )
         found.points, numbers = _points(points, labels)
-        if numbers.dtype not in (np.int32, np.int64):
+        if numbers.dtype not in (np.bool_, np.int32, np.int64):
             raise ArgumentRuntimeError(
                 f"input_labels: expected int64 or int32, found {numbers.dtype}"
             )
@@ -159,7 +159,7 @@ def sam2_prompts(
             raise ArgumentIndexError(
                 f"input_labels: expected -10, -1 and 0 to {_LARGEST}, found {numbers.max()}"
             )
-        found.labels = np.maximum(numbers, _PADDING - 1).astype(np.int32)
+        found.labels = np.maximum(numbers.astype(np.int64), _PADDING - 1).astype(np.int32)
     if boxes is not None:
         found.boxes = _boxes(boxes)
     if masks is not None:

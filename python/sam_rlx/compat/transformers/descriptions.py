@@ -16,7 +16,6 @@ from sam_rlx.compat.transformers.refusals import refuse
 # Ends of names that are no parameters upstream but buffers.
 _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 _ENCODING = "positional_embedding"
-_TWIN = "shared_image_embedding.positional_embedding"
 
 
 def dtype() -> Any:
@@ -95,8 +94,7 @@ def parameters_of(path: str, is_sam: bool) -> list[tuple[str, Parameter]]:
     """
     found = []
     for name, _, shape in _core.list_tensors(path):
-        is_encoding = name.endswith(_ENCODING)
-        if name.endswith(_BUFFERS) or (is_encoding and (not is_sam or name == _TWIN)):
+        if name.endswith(_BUFFERS) or (name.endswith(_ENCODING) and not is_sam):
             continue
         found.append((name, Parameter(name, tuple(shape))))
     return found

@@ -32,7 +32,7 @@ def of_installed(name: str) -> Any:
     if not str(getattr(found, "__module__", "")).startswith(_OURS):
         return found
     # The names of the package are ours: `patch`. Its own way of loading one writes it there.
-    original = type(module).__getattr__(module, name)  # type: ignore[attr-defined]
+    original = type(module).__getattr__(module, name)
     setattr(module, name, found)
     return original
 

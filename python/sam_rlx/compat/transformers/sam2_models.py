@@ -278,7 +278,7 @@ class Sam3TrackerModel(Sam3TrackerPreTrainedModel):
     """
 
     config_class = configs.CLASSES["Sam3TrackerConfig"]
-    kinds = ("sam3_tracker", "sam3_tracker_video", "sam3_video")
+    kinds: ClassVar[tuple[str, ...]] = ("sam3_tracker", "sam3_tracker_video", "sam3_video")
     _output = Sam3TrackerImageSegmentationOutput
     # transformers adds it to a level that no decoder reads.
     _adds_no_memory = False

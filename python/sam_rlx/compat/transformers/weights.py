@@ -144,12 +144,11 @@ def save(model: Model, config: Any, folder: Path) -> None:
 # ---------------------------------------------------------------- other values
 
 
-def with_values(
-    model: Model, state_dict: Mapping[str, Any], strict: bool
-) -> tuple[Model, LoadResult]:
-    """Load a model again with values of a program's; errors are those of `load_state_dict`."""
-    checkpoint = _core.Checkpoint(model.source)
-    shapes = {name: (dtype, shape) for name, dtype, shape in checkpoint.tensors}
+def checked_values(
+    path: str, state_dict: Mapping[str, Any], values: dict[str, Any], strict: bool
+) -> LoadResult:
+    """Add values of a program's to those that replace a file's; errors are `load_state_dict`'s."""
+    shapes = {name: tuple(shape) for name, _, shape in _core.list_tensors(path)}
     missing = [name for name in shapes if name not in state_dict]
     unexpected = [name for name in state_dict if name not in shapes]
     if strict and (missing or unexpected):
@@ -157,21 +156,30 @@ def with_values(
             f"load_state_dict: expected all names of the file and no others, found "
             f"{_some(missing)} missing and {_some(unexpected)} unexpected"
         )
-    values = dict(state_dict)
-    for name, (dtype, shape) in shapes.items():
-        if name in missing:
-            values[name] = array_at(checkpoint, name, dtype).reshape(shape)
-        elif tuple(values[name].shape) != tuple(shape):
+    for name in state_dict:
+        if name in shapes and tuple(state_dict[name].shape) != shapes[name]:
             raise StateDictError(
-                f"load_state_dict: {name}: expected shape {tuple(shape)}, found "
-                f"{tuple(values[name].shape)}"
+                f"load_state_dict: {name}: expected shape {shapes[name]}, found "
+                f"{tuple(state_dict[name].shape)}"
             )
+    values.update((name, state_dict[name]) for name in state_dict if name in shapes)
+    return LoadResult(missing, unexpected)
+
+
+def with_values(model: Model, values: Mapping[str, Any], precision: str | None) -> Model:
+    """Load a model again with values instead of some of its file's, at a precision."""
+    if not values:
+        return again(model, precision=precision)
+    checkpoint = _core.Checkpoint(model.source)
+    arrays = {
+        name: values[name] if name in values else array_at(checkpoint, name, dtype).reshape(shape)
+        for name, dtype, shape in checkpoint.tensors
+    }
     config = model._arguments.get("config") or checkpoint.metadata.get("config")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "model.safetensors"
-        write_arrays(path, {name: values[name] for name in shapes})
-        made = again(model, str(path), config=config)
-    return made, LoadResult(missing, unexpected)
+        write_arrays(path, arrays)
+        return again(model, str(path), config=config, precision=precision)
 
 
 def _some(names: list[str]) -> str:
