@@ -158,8 +158,11 @@ def test_indexing_copies_and_updates(result, masks, rows, noise):
     assert [len(each) for each in (result[[0, 3]], result[torch.tensor([2])])] == [2, 1]
     with pytest.raises(IndexError):
         _ = result[4]
+    assert [len(each) for each in result] == [1] * 4
+    assert [box.cls.item() for box in result.boxes] == [0, 1, 0, 2]
     empty = result.new()
     assert len(empty) == 0
+    assert list(empty) == []
     assert empty.masks is None
     assert empty.orig_img is noise
     wide = torch.tensor([[-5.0, 3, 900, 20, 0.5, 1]])

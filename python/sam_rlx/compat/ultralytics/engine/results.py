@@ -21,6 +21,7 @@ from sam_rlx._internal.media.image_files import pillow
 from sam_rlx._internal.media.image_writer import SUFFIXES, write_pixels
 from sam_rlx._internal.packages import missing
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.errors import ArgumentIndexError
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.ultralytics.engine.base_tensor import BaseTensor, Boxes, Masks
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
@@ -97,6 +98,8 @@ class Results:
         return next((len(part) for part in parts if part is not None), 0)
 
     def __getitem__(self, idx: Any) -> Self:
+        if isinstance(idx, int) and not -len(self) <= idx < len(self):
+            raise ArgumentIndexError(f"Results: expected less than {len(self)}, found {idx}")
         return self._each(lambda part: part[idx])
 
     def __repr__(self) -> str:
