@@ -83,7 +83,7 @@ def predictor(model: sam_rlx.Model, image: Any) -> sam_rlx.ImagePredictor:
     return made
 
 
-def test_answers_are_sent_at_the_size_of_their_pictures(model: sam_rlx.Model) -> None:
+def test_answers_are_sent_as_small_as_they_are_shown(model: sam_rlx.Model) -> None:
     """Of a large image: masks of objects have the grid of views, answers a coarser one."""
     random = np.random.default_rng(1)
     pixels = random.integers(60, 110, (1300, 1700, 3), np.uint8)

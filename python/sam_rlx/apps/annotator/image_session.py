@@ -88,7 +88,7 @@ _TEXT_THRESHOLD = 0.5
 _MAX_GRID = 1 << 22  # pixels of the masks that views get; a larger image's are sampled
 FRAME = 0  # of an image
 _THUMBNAIL = 160  # longest side
-_ANSWER = 160  # cells of the longest side of answers: more than their pictures have pixels
+_ANSWER = 160  # cells of the longest side of answers, which are shown small
 _QUIET = 1.0  # seconds without work before the next image is encoded
 
 
