@@ -83,6 +83,35 @@ def predictor(model: sam_rlx.Model, image: Any) -> sam_rlx.ImagePredictor:
     return made
 
 
+def test_answers_are_sent_as_small_as_they_are_shown(model: sam_rlx.Model) -> None:
+    """Of a large image: masks of objects have the grid of views, answers a coarser one."""
+    random = np.random.default_rng(1)
+    pixels = random.integers(60, 110, (1300, 1700, 3), np.uint8)
+    y, x = np.ogrid[:1300, :1700]
+    pixels[(y - 700) ** 2 + (x - 800) ** 2 < 500**2] += 90
+    view = View()
+    session = ImageSession(model, pixels, send=view.send)
+    session.receive({"type": "ready", "view": "v", "seq": 1, "edits": True})
+    session.call("click", x=800.0, y=700.0)
+    (one,) = session.document.objects
+    assert len(one.candidates) == 3
+    head, buffers = view.wait("edit")
+    sent = {
+        mask["id"]: mask_of(mask, buffer)
+        for mask, buffer in zip(head["masks"], buffers, strict=True)
+    }
+    assert (sent[head["objects"][0]["mask"]] == one.mask).all()
+    assert len(head["answers"]) == 3
+    for told, answer in zip(head["answers"], one.candidates, strict=True):
+        wanted = answer.packed.coarse(told["step"])
+        assert told["step"] > 1
+        assert (sent[told["mask"]] == wanted.to_mask()).all()
+        x0, y0, x1, y1 = wanted.box
+        assert max(x1 - x0, y1 - y0) <= 161
+    assert sum(map(len, buffers)) < 6000
+    session.close()
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (7, 13), (64, 33)])
 def test_packed_masks(shape: tuple[int, int]) -> None:
     random = np.random.default_rng(0)

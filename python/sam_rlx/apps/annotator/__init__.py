@@ -50,8 +50,9 @@ state    revision, n (of the history), current (index or null), object (its numb
          objects [{id, name, color, class, note, locked,
          points [[x, y, label]], point_numbers, boxes [[x0, y0, x1, y1]], box_numbers, candidate,
          candidates, score, how, text, gone, mask}]; in a video points and boxes end with their
-         frame, and `mask` is null; answers [{mask, score}] of the current object; masks (mask
-         heads, their bits in the buffers): those whose id a view does not know yet
+         frame, and `mask` is null; answers [{mask, score, step}] of the current object, whose masks
+         may have a coarser grid (step: pixels of the image for each of its); masks (mask heads,
+         their bits in the buffers): those whose id a view does not know yet
 edit     as state, with the objects that have changed alone, and the numbers of those that went:
          gone
 tiles    key, level, tile, tiles [[column, row]], box, masks [{object, ...mask head}]; buffers: an

@@ -88,6 +88,7 @@ _TEXT_THRESHOLD = 0.5
 _MAX_GRID = 1 << 22  # pixels of the masks that views get; a larger image's are sampled
 FRAME = 0  # of an image
 _THUMBNAIL = 160  # longest side
+_ANSWER = 160  # cells of the longest side of answers, which are shown small
 _QUIET = 1.0  # seconds without work before the next image is encoded
 
 
@@ -156,7 +157,8 @@ class ImageSession(ExportGestures):
         self._searching = self._stop_search = False  # a text in all images
         self._names: list[tuple[str, dict[str, int | None]]] = []  # of the images, for an import
         self._sent: set[int] = set()
-        self._numbers: dict[PackedMask, int] = {}
+        # Of masks that views know, with how many cells of their grid are one of the mask's.
+        self._numbers: dict[tuple[PackedMask, int], int] = {}
         self._counter = itertools.count(1)
         self._shown: tuple[str, bytes] | None = None  # key and file of the image that views see
         self.index = 0
@@ -359,24 +361,29 @@ class ImageSession(ExportGestures):
         known_to_all = self.note_described(view)
         selected = self.selected
         answers = () if selected is None else selected.candidates
-        shown = [one.packed for one in self.document.objects]
-        shown += [each.packed for each in answers]
+        cells = _cells([each.packed for each in answers], self._step)
+        shown = [(one.packed, 1) for one in self.document.objects]
+        shown += [(each.packed, cells) for each in answers]
         # A mask that an undo brings back has another number, and is sent again.
-        self._numbers = {
-            packed: self._numbers.get(packed) or next(self._counter) for packed in shown
-        }
-        changed = {
-            number: packed for packed, number in self._numbers.items() if number not in known
-        }
-        heads, buffers = sent((mask.coarse(self._step), number) for number, mask in changed.items())
+        self._numbers = {part: self._numbers.get(part) or next(self._counter) for part in shown}
+        heads, buffers = sent(
+            (mask.coarse(self._step * each), number)
+            for (mask, each), number in self._numbers.items()
+            if number not in known
+        )
         head = {
             "type": kind,
             "revision": self.revision,
             **self.project_head(),
             "answers": [
-                {"mask": self._numbers[each.packed], "score": each.score} for each in answers
+                {
+                    "mask": self._numbers[each.packed, cells],
+                    "score": each.score,
+                    "step": self._step * cells,
+                }
+                for each in answers
             ],
-            "objects": [described(one, self._numbers[one.packed]) for one in objects],
+            "objects": [described(one, self._numbers[one.packed, 1]) for one in objects],
             "gone": gone,
             "masks": heads,
             "deflated": deflated(heads),
@@ -1053,6 +1060,12 @@ def _only_ones(names: Sequence[str]) -> dict[str, int | None]:
     for at, name in enumerate(names):
         found[name] = None if name in found else at
     return found
+
+
+def _cells(answers: Sequence[PackedMask], step: int) -> int:
+    """Return how many cells of a grid of `step` pixels are one of answers, which are seen small."""
+    sides = [max(one.box[2] - one.box[0], one.box[3] - one.box[1]) for one in answers]
+    return max(1, -(-max(sides, default=0) // (step * _ANSWER)))
 
 
 def _is_clicked(one: Object) -> bool:

@@ -192,11 +192,11 @@ export class Bar {
 }
 
 // A part of the image around all answers, dimmed outside of one of them.
-function drawAnswer(canvas, { image, bitmap }, answers, mask) {
+function drawAnswer(canvas, { image, bitmap, answers: [{ step }] }, answers, mask) {
   const context = canvas.getContext("2d");
   const boxes = answers.map(({ head }) => head.box).filter(([x0, , x1]) => x1 > x0);
   if (!bitmap || !boxes.length) return;
-  const sides = [0, 1, 2, 3].map((at) => boxes.map((box) => box[at] * image.step));
+  const sides = [0, 1, 2, 3].map((at) => boxes.map((box) => box[at] * step));
   const [x0, y0, x1, y1] = [Math.min(...sides[0]), Math.min(...sides[1]), Math.max(...sides[2]), Math.max(...sides[3])];
   const scale = Math.min(canvas.width / (x1 - x0), canvas.height / (y1 - y0)) * 0.86;
   const put = () => context.setTransform(scale, 0, 0, scale,
@@ -214,7 +214,6 @@ function drawAnswer(canvas, { image, bitmap }, answers, mask) {
   dark.setTransform(context.getTransform());
   if (paint) {
     const { canvas: shape, x, y } = paint;
-    const { step } = image;
     dark.drawImage(shape, x * step, y * step, shape.width * step, shape.height * step);
   }
   context.setTransform(1, 0, 0, 1, 0, 0);

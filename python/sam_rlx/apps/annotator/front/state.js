@@ -36,7 +36,7 @@ export const START = {
   status: { text: "", part: null, stops: false },
   note: null, // {text, actions}
   error: "",
-  answers: [], // to the prompts of the current object: [{mask, score}]
+  answers: [], // to the prompts of the current object: [{mask, score, step}]
   classNumber: 1, // of the next object
   othersStay: true,
   about: null, // {name, kept, where, model, keys}
