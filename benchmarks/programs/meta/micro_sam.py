@@ -1,8 +1,12 @@
 """micro-sam: embeddings, inference for many prompts, and its own everything mode."""
 
+import sys
+
 import numpy as np
 import shared
 import small
+
+sys.modules["mobile_sam"] = None  # it prefers that package, which may be installed for tests
 
 
 def prepare():
