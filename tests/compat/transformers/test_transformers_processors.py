@@ -406,7 +406,7 @@ def test_a_processor_wants_its_part():
 
 
 def test_what_is_ignored_is_told_once(monkeypatch):
-    monkeypatch.setattr("_told", set())
+    monkeypatch.setattr(notes, "_told", set())
     processor, image = forms.processors(OURS)["sam"], random_image(0)
     with pytest.warns(notes.IgnoredWarning, match="points_per_side"):
         processor(image, points_per_side=3)
