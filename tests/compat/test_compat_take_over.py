@@ -91,8 +91,27 @@ def test_names_that_are_imported_already(monkeypatch):
 def test_the_command_lists_what_is_installed(capsys):
     main(["info", "--json"])
     folders = json.loads(capsys.readouterr().out)["drop_ins"]
-    names = ["segment_anything", "segment_anything_hq", "sam2", "sam3", "ultralytics"]
+    names = ["segment_anything", "segment_anything_hq", "sam2", "sam3"]
+    names += ["ultralytics", "transformers"]
     assert list(folders) == names
     for name, folder in folders.items():
         spec = importlib.util.find_spec(name)
         assert folder == (None if spec is None else str(Path(spec.origin).parent))
+
+
+def test_an_installed_transformers_gets_our_names_and_keeps_the_others():
+    pytest.importorskip("transformers", minversion="5")
+    program = """
+import sam_rlx.compat
+sam_rlx.compat.install("transformers")
+import transformers
+from transformers.models.sam.modeling_sam import SamModel
+from transformers import AutoModel, BertConfig
+from sam_rlx.compat.transformers.installed import of_installed
+assert SamModel is transformers.SamModel is sam_rlx.compat.transformers.SamModel
+assert AutoModel is sam_rlx.compat.transformers.AutoModel
+assert BertConfig.__module__.startswith("transformers.")
+assert of_installed("AutoModel").__module__.startswith("transformers.")
+assert transformers.AutoModel is AutoModel
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from support import hugging_face_models, tiny, upstream
 from support.hugging_face_configs import config, family, side
 
-CLASSES = ("SamModel", "SamHQModel", "Sam2Model", "Sam3TrackerModel")
+CLASSES = ("SamModel", "SamHQModel", "Sam2Model", "EdgeTamModel", "Sam3TrackerModel")
 PAD = -10
 PREPARED = upstream  # makes torchvision importable
 _COPY = "shared_image_embedding.positional_embedding"
@@ -38,18 +39,21 @@ def model(name: str, epsilon: float = 1e-6, seed: int = 0) -> Any:
     import torch
     import transformers
 
+    if name.startswith("EdgeTam"):
+        pytest.importorskip("timm", reason="transformers makes EdgeTAM's trunk with it")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     sizes = config(name, side(name))
     _set_epsilons(sizes, epsilon)
     network = getattr(transformers, name)(sizes).eval()
-    drawn = tiny.random_state_dict(
-        {key: tuple(value.shape) for key, value in network.state_dict().items()}, seed
-    )
+    weights = {k: v for k, v in network.state_dict().items() if v.is_floating_point()}
+    drawn = tiny.random_state_dict({k: tuple(v.shape) for k, v in weights.items()}, seed)
     for key in drawn:
         if key.endswith(_ENCODING) and (twin := key.replace(_ENCODING, _COPY)) in drawn:
             drawn[twin] = drawn[key]
-    network.load_state_dict({key: torch.from_numpy(value) for key, value in drawn.items()})
+    # Batch norms count their steps, in whole numbers.
+    rest = {key: value for key, value in network.state_dict().items() if key not in drawn}
+    network.load_state_dict({**rest, **{k: torch.from_numpy(v) for k, v in drawn.items()}})
     return network
 
 

@@ -161,7 +161,7 @@ def test_prompt_embeddings_follow_transformers(name: str, prompt: str, folder: A
         rule.close(ours[part], exact[part], single[part], f"{name}.{kind}")
 
 
-@pytest.mark.parametrize("name", ["Sam2Model", "Sam3TrackerModel"])
+@pytest.mark.parametrize("name", ["Sam2Model", "EdgeTamModel", "Sam3TrackerModel"])
 def test_image_features_follow_transformers(name: str, folder: Any):
     network, model = upstream.model(name), load(name, folder(name))
     pixels = torch.from_numpy(upstream.inputs(name)["pixel_values"])
