@@ -3,6 +3,7 @@
     python benchmarks/precision.py                          # the small models as they were trained
     python benchmarks/precision.py --full --precisions int8 Q4_K
     python benchmarks/precision.py --models sam_vit_b.pth --images street.jpg beach.jpg
+    python benchmarks/precision.py --models lite_medsam.pth --crops --precisions bfloat16 int8
 
 int8 and bfloat16 are asked of `load_model`, the other formats are written as GGUF files first.
 
@@ -11,7 +12,9 @@ and the boxes around these masks, each of which has one mask. SAM 3 gets texts t
 instance is the same where its mask has an IoU above 0.5 with float32's; the others, which one of
 the two did not find, are counted as unmatched. "Score" is the mean difference of the predicted IoU
 or of the instances' scores. Without --images the photographs of scikit-image serve (each whole,
-at half its size, and its middle) and held-out scenes of `training`, which need PyTorch.
+at half its size, and its middle) and held-out scenes of `training`, which need PyTorch. --crops is
+for models that take boxes alone, of medical images: parts of photographs of scikit-image, each from
+0 to 255, with four boxes.
 
 The second table has the size of the file, the memory of a process that loaded the model and encoded
 an image (without pages of the mapped file), and the seconds of that: medians of processes that
@@ -29,7 +32,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sam_rlx
@@ -52,16 +55,20 @@ PHOTOGRAPHS = (
     *("astronaut", "camera", "cell", "chelsea", "clock", "coffee", "coins", "hubble_deep_field"),
     *("immunohistochemistry", "moon", "page", "retina", "rocket", "stereo_motorcycle"),
 )
+# Seen from near or from afar, as medical images are.
+PLAIN = ("cell", "immunohistochemistry", "retina", "coins", "moon", "hubble_deep_field")
+CROPS = 3  # a side
 SEED, SCENES = 345_678, 14
 SIDE = 336
 SAME = 0.5  # the IoU of one instance found twice; above a half it has no rival
 
 
 class Image(NamedTuple):
-    """RGB, uint8 (H, W, 3), and what is asked about it."""
+    """RGB, uint8 (H, W, 3), and what is asked about it: with boxes (B, 4) nothing else."""
 
     pixels: NDArray[np.uint8]
     texts: tuple[str, ...] = TEXTS
+    boxes: NDArray[np.float64] | None = None
 
 
 class Variant(NamedTuple):
@@ -84,15 +91,37 @@ class Pairs(NamedTuple):
         return Pairs(self.ious + more.ious, self.scores + more.scores, self.alone + more.alone)
 
 
+def photograph(name: str) -> NDArray[np.uint8]:
+    """One of scikit-image's images, RGB."""
+    from skimage import data
+
+    image = getattr(data, name)()
+    image = image[0] if isinstance(image, tuple) else image  # the left of two eyes
+    return image if image.ndim == 3 else np.stack([image] * 3, axis=-1)
+
+
+def crops(names: Sequence[str] = PLAIN) -> Iterator[Image]:
+    """Parts of images, each from 0 to 255, with a box in each quarter."""
+    quarter = np.array(
+        [[x, y, x + 0.375, y + 0.375] for y in (0.0625, 0.5625) for x in (0.0625, 0.5625)]
+    )
+    for name in names:
+        whole = photograph(name)
+        height, width = (side // CROPS for side in whole.shape[:2])
+        for i in range(CROPS * CROPS):
+            y, x = height * (i // CROPS), width * (i % CROPS)
+            part = whole[y : y + height, x : x + width].astype(np.float64)
+            stretched = (part - part.min()) * (255 / max(np.ptp(part), 1))
+            boxes = quarter * [width, height, width, height]
+            yield Image(np.rint(stretched).astype(np.uint8), boxes=boxes)
+
+
 def photographs(names: Sequence[str] = PHOTOGRAPHS) -> Iterator[Image]:
     """Each of scikit-image's images whole, at half its size, and the middle of it."""
-    from skimage import data
     from skimage.transform import downscale_local_mean
 
     for name in names:
-        image = getattr(data, name)()
-        image = image[0] if isinstance(image, tuple) else image  # the left of two eyes
-        image = image if image.ndim == 3 else np.stack([image] * 3, axis=-1)
+        image = photograph(name)
         height, width = image.shape[:2]
         middle = image[height // 4 : 3 * height // 4, width // 4 : 3 * width // 4]
         half = np.rint(downscale_local_mean(image, (2, 2, 1)))
@@ -141,6 +170,10 @@ class Engines:
 
     def compare(self, image: Image) -> dict[str, Pairs]:
         """Compare the masks of a grid of clicks, of boxes around them, and of texts."""
+        if image.boxes is not None:
+            for predictor in self.clicked:
+                predictor.set_image(image.pixels)
+            return {"boxes": self._boxes(image.boxes)}
         pairs = self._clicks_and_boxes(image) if self.clicked else {}
         return pairs | ({"text": self._texts(image)} if self.named else {})
 
@@ -156,11 +189,12 @@ class Engines:
         pairs = {"clicks": _pairs(truth, found, best), "boxes": Pairs([], [])}
         boxes = np.array([box_around(mask) for mask in truth.masks[best] if mask.any()])
         if len(boxes):
-            truth, found = (p.predict(box=boxes, multimask_output=False) for p in self.clicked)
-            pairs["boxes"] = _pairs(
-                truth, found, (np.arange(len(boxes)), np.zeros(len(boxes), int))
-            )
+            pairs["boxes"] = self._boxes(boxes)
         return pairs
+
+    def _boxes(self, boxes: NDArray[Any]) -> Pairs:
+        truth, found = (p.predict(box=boxes, multimask_output=False) for p in self.clicked)
+        return _pairs(truth, found, (np.arange(len(boxes)), np.zeros(len(boxes), int)))
 
     def _texts(self, image: Image) -> Pairs:
         results = [p.predict(image.pixels, text=image.texts) for p in self.named]
@@ -320,6 +354,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--models", nargs="+", help="checkpoints (default: the small ones)")
     parser.add_argument("--full", action="store_true", help="random weights at full size instead")
     parser.add_argument("--images", nargs="+")
+    parser.add_argument("--crops", action="store_true", help="parts of photographs, with boxes")
     parser.add_argument("--count", type=int, help="so many images, spread over all")
     parser.add_argument("--texts", nargs="+", default=TEXTS, help="for --images")
     parser.add_argument("--precisions", nargs="*", default=list(PRECISIONS))
@@ -332,7 +367,7 @@ def chosen_images(options: argparse.Namespace) -> list[Image]:
     """Return the images of the command line, or all that there are."""
     named = options.images or ()
     found = [Image(io.read_image(p), tuple(options.texts)) for p in named]
-    found = found or [*photographs(), *scenes()]
+    found = found or [*(crops() if options.crops else (*photographs(), *scenes()))]
     step = max(1, len(found) // (options.count or len(found)))
     return found[::step][: options.count]
 

@@ -163,8 +163,10 @@ def test_written_again(path, tmp_path, name, dtype):
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_other_precisions(path, precision):
-    for a, b in zip(results(path), results(path, precision=precision), strict=True):
-        assert 0 < np.abs(a - b).max() < 0.1 * np.abs(a).max()
+    exact, found = results(path), results(path, precision=precision)
+    for i, (a, b) in enumerate(zip(exact, found, strict=True)):
+        # The finest map is that of the first block, which stays exact.
+        assert (0 if i != 1 else -1) < np.abs(a - b).max() < 0.1 * np.abs(a).max()
 
 
 def test_transformers_has_no_class_for_it(path, tmp_path):

