@@ -113,7 +113,7 @@ class Sam2VideoProcessor(Sam2Processor):
         Parameters
         ----------
         video : video, optional
-            A list of PIL images or arrays, an array (T, H, W, 3) or (T, 3, H, W), one picture, or
+            A list of PIL images or arrays, an array (T, H, W, 3) or (T, 3, H, W), one image, or
             the name of a file. Default: a stream.
         inference_device, inference_state_device, processing_device, video_storage_device
             The CPU. Another one is an `UnsupportedError`.
