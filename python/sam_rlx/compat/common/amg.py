@@ -54,7 +54,7 @@ class MaskData:
         return self._stats.items()
 
     @expects("a bool array, or an array of indices")
-    def filter(self, keep: NDArray[Any]) -> None:
+    def filter(self, keep: Any) -> None:
         """Keep the entries of a bool array, or those of an index array in its order."""
         indices = np.asarray(keep.cpu() if is_torch(keep) else keep)
         indices = np.flatnonzero(indices) if indices.dtype == np.bool_ else indices
