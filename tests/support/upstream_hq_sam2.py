@@ -20,6 +20,9 @@ _PATH = "sam2.modeling.sam.mask_hq_decoder"
 PUBLIC: Any = None
 if importlib.util.find_spec(_PATH) is not None:
     PUBLIC = importlib.import_module(_PATH).MaskDecoderHQ
+    # Else it asks for a kernel by a name that PyTorch warns of.
+    _attention: Any = importlib.import_module("sam2.modeling.sam.transformer")
+    _attention.ALLOW_ALL_KERNELS = True
 _Base: Any = upstream.sam2.MaskDecoder
 # Behind the object score, the IoU and four masks.
 _TOKEN = 6
