@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.errors import ArgumentAttributeError, ArgumentRuntimeError, expects
+from sam_rlx.compat.common.errors import ArgumentRuntimeError, expects
 from sam_rlx.compat.common.mask_inputs import as_logits, same_count
 from sam_rlx.compat.common.network import Network
 from sam_rlx.compat.common.state_dicts import EmptyModel
 from sam_rlx.compat.common.tensor import TensorArray, to_array
 from sam_rlx.compat.common.tensors import as_result
+from sam_rlx.compat.segment_anything.modeling.parts import PromptEncoder, UncalledPart
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
 
@@ -77,26 +78,6 @@ class ImageEncoder:
         return np.ascontiguousarray(pixels.transpose(1, 2, 0))
 
 
-class UncalledPart:
-    """A part of the network that only the predictors call."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
-        """Raise `UnsupportedError`: SamPredictor.predict_torch does what it is for."""
-        raise UnsupportedError(
-            f"{self._name}: expected prompts for SamPredictor.predict_torch, which takes features "
-            "that are set too, found a call of a part of the network"
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        raise ArgumentAttributeError(
-            f"{name}: expected one of the names that docs/compat.md lists, found another of a part "
-            "of the network"
-        )
-
-
 class Sam(Network):
     """Upstream's ``Sam`` over a loaded model.
 
@@ -113,8 +94,10 @@ class Sam(Network):
         ``"RGB"``.
     image_encoder : ImageEncoder
         Has `img_size`, and can be called.
-    prompt_encoder, mask_decoder : UncalledPart
-        To call them is an error.
+    prompt_encoder : PromptEncoder
+        Can be called, and has `get_dense_pe`.
+    mask_decoder : UncalledPart
+        To call it is an error.
     """
 
     image_format = "RGB"
@@ -123,8 +106,8 @@ class Sam(Network):
         self.model: Any = model
         self.mask_threshold = model.mask_threshold
         self.image_encoder = ImageEncoder(self)
-        self.prompt_encoder = UncalledPart("prompt_encoder")
-        self.mask_decoder = UncalledPart("mask_decoder")
+        self.prompt_encoder = PromptEncoder(self)
+        self.mask_decoder = UncalledPart(self)
 
     @property
     def pixel_mean(self) -> Any:
