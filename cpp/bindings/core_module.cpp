@@ -33,6 +33,7 @@ PYBIND11_MODULE(core_module, m, py::mod_gil_not_used()) {
   sam_rlx::register_point_masks(m);
   sam_rlx::register_concept_predictor(m);
   sam_rlx::register_tensor_predictor(m);
+  sam_rlx::register_sam_embeddings(m);
   sam_rlx::register_tokenizer(m);
   m.def(
       "set_poll_hook",

@@ -23,6 +23,7 @@ void register_video_session(pybind11::module_& m);
 void register_concept_network(pybind11::module_& m);
 void register_concept_predictor(pybind11::module_& m);
 void register_tensor_predictor(pybind11::module_& m);
+void register_sam_embeddings(pybind11::module_& m);
 void register_tokenizer(pybind11::module_& m);
 
 }  // namespace sam_rlx

@@ -64,8 +64,8 @@ SteppedObjects::Input input_of(const InputArrays& arrays, Index side) {
 }
 
 // Masks (K, s, s) of logits and the objects' scores (K,).
-py::tuple run(Stepped& stepped, Index frame, std::optional<Index> num_frames, bool reverse,
-              bool remember, const std::vector<InputArrays>& arrays) {
+py::tuple run_frame(Stepped& stepped, Index frame, std::optional<Index> num_frames, bool reverse,
+                    bool remember, const std::vector<InputArrays>& arrays) {
   return stepped.call([&](SteppedObjects& objects) {
     std::vector<SteppedObjects::Input> inputs;
     for (const InputArrays& each : arrays) inputs.push_back(input_of(each, objects.step().side()));
@@ -137,9 +137,8 @@ void register_stepped_objects(py::module_& m) {
       .def(
           "__deepcopy__",
           [](Stepped& x, const py::dict&) {
-            return x.call([](const SteppedObjects& all) {
-              return std::make_unique<Stepped>(all.clone());
-            });
+            return x.call(
+                [](const SteppedObjects& all) { return std::make_unique<Stepped>(all.clone()); });
           },
           py::arg("memo"))
       .def("__reduce__",
@@ -160,9 +159,8 @@ void register_stepped_objects(py::module_& m) {
           [](Stepped& x, Index frame, const std::vector<bool>& is_new) {
             std::vector<SteppedObjects::Input> inputs;
             for (const bool each : is_new) inputs.push_back({.is_new = each});
-            return x.call([&](const SteppedObjects& all) {
-              return all.needs_frame(frame, inputs);
-            });
+            return x.call(
+                [&](const SteppedObjects& all) { return all.needs_frame(frame, inputs); });
           },
           py::arg("frame"), py::arg("is_new"))
       .def("set_frame", set_frame, py::arg("index"), py::arg("pixels"))
@@ -170,7 +168,7 @@ void register_stepped_objects(py::module_& m) {
            [](Stepped& x) { x.call([](SteppedObjects& all) { all.forget_frames(); }); })
       .def("add_object", [](Stepped& x) { x.call([](SteppedObjects& all) { all.add_object(); }); })
       .def("reset", [](Stepped& x) { x.call([](SteppedObjects& all) { all.reset(); }); })
-      .def("run", run, py::arg("frame"), py::arg("num_frames"), py::arg("reverse"),
+      .def("run", run_frame, py::arg("frame"), py::arg("num_frames"), py::arg("reverse"),
            py::arg("remember"), py::arg("inputs"))
       .def(
           "frames",

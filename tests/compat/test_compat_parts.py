@@ -66,6 +66,33 @@ def test_prompt_encoder(networks, kind):
             parity.close(left.numpy(), wide.detach().numpy(), narrow.detach().numpy(), name)
 
 
+@pytest.mark.parametrize("kind", ["points", "both", "masks", "all", "nothing"])
+@pytest.mark.parametrize("multimask", [True, False])
+def test_mask_decoder(networks, kind, multimask):
+    ours, single, exact = networks
+    with torch.no_grad():
+        rounded = single.prompt_encoder(*arguments(kind))
+        encoding = single.prompt_encoder.get_dense_pe()
+    grid, channels = single.prompt_encoder.image_embedding_size, single.prompt_encoder.embed_dim
+    rng = np.random.default_rng(3)
+    image = torch.from_numpy(rng.normal(0, 1, (1, channels, *grid)).astype(np.float32))
+    call = {
+        "image_embeddings": image,
+        "image_pe": encoding,
+        "sparse_prompt_embeddings": rounded[0],
+        "dense_prompt_embeddings": rounded[1],
+        "multimask_output": multimask,
+    }
+    with torch.no_grad():
+        narrow = single.mask_decoder(**call)
+    with torch.no_grad(), upstream.float64():
+        wide = exact.mask_decoder(**{name: widened(value) for name, value in call.items()})
+    for name, left, one, other in zip(
+        ("masks", "iou"), ours.mask_decoder(**call), wide, narrow, strict=True
+    ):
+        parity.close(left.numpy(), one.detach().numpy(), other.detach().numpy(), name)
+
+
 def test_the_encoding_of_positions(networks):
     ours, single, exact = networks
     found = ours.prompt_encoder.get_dense_pe()
@@ -79,7 +106,13 @@ def test_the_encoding_of_positions(networks):
 
 
 def test_shapes_that_do_not_fit(networks):
-    ours, _, _ = networks
+    ours, single, _ = networks
+    encoding = single.prompt_encoder.get_dense_pe().detach()
+    sparse, dense = ours.prompt_encoder(*arguments("points"))
+    for image in (encoding[:, :, 1:], torch.cat([encoding, encoding])):
+        with pytest.raises(RuntimeError) as raised:
+            ours.mask_decoder(image, encoding, sparse, dense, True)
+        assert isinstance(raised.value, sam_rlx.SamRlxError)
     with pytest.raises(sam_rlx.SamRlxError):
         ours.prompt_encoder(None, None, torch.zeros(1, 1, 3, 3))
     with pytest.raises(AttributeError, match="a part of the network"):

@@ -1,4 +1,4 @@
-"""Parts of a `Sam` that programs call."""
+"""Parts of the network that programs call: the prompt encoder and the mask decoder of `Sam`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentAttributeError, ArgumentRuntimeError, expects
 from sam_rlx.compat.common.tensor import to_array
 from sam_rlx.compat.common.tensors import as_result
-from sam_rlx.errors import UnsupportedError
 
 _NO_KIND = 9  # a label that tells nothing about a point
 
@@ -120,15 +119,66 @@ class PromptEncoder(_Part):
         return as_result(np.ascontiguousarray(sparse)), as_result(np.array(dense))
 
 
-class UncalledPart(_Part):
-    """A part of the network that only the predictors call."""
+class MaskDecoder(_Part):
+    """The mask decoder of a `Sam`, which programs call."""
 
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
-        """Raise `UnsupportedError`: SamPredictor.predict_torch does what it is for."""
-        raise UnsupportedError(
-            "mask_decoder: expected prompts for SamPredictor.predict_torch, which takes features "
-            "that are set too, found a call of a part of the network"
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Call `forward`."""
+        return self.forward(*args, **kwargs)
+
+    @expects("embeddings of one image, and those of B prompt sets")
+    def forward(
+        self,
+        image_embeddings: Any,
+        image_pe: Any,
+        sparse_prompt_embeddings: Any,
+        dense_prompt_embeddings: Any,
+        multimask_output: bool,
+    ) -> tuple[Any, Any]:
+        """Predict masks of embeddings.
+
+        Parameters
+        ----------
+        image_embeddings, image_pe : (1, C, h, w)
+            Of the image, and of its positions.
+        sparse_prompt_embeddings : (B, K, C)
+            Of points and boxes.
+        dense_prompt_embeddings : (B, C, h, w) or (1, C, h, w)
+            Of masks.
+        multimask_output : bool
+            Three masks of a set, or one.
+
+        Returns
+        -------
+        tuple
+            Logits (B, M, 4 h, 4 w), and predicted IoU (B, M).
+
+        Raises
+        ------
+        RuntimeError
+            Shapes do not fit together.
+        """
+        image, positions, sparse, dense = (
+            np.asarray(to_array(x, np.float32))
+            for x in (
+                image_embeddings,
+                image_pe,
+                sparse_prompt_embeddings,
+                dense_prompt_embeddings,
+            )
         )
+        if len(dense) == 1:
+            dense = np.broadcast_to(dense, (len(sparse), *dense.shape[1:]))
+        if image.shape != positions.shape or len(image) != 1 or dense.shape[1:] != image.shape[1:]:
+            raise ArgumentRuntimeError(
+                "mask_decoder: expected image_embeddings and image_pe (1, C, h, w) and "
+                f"dense_prompt_embeddings (B, C, h, w), found {image.shape}, {positions.shape} and "
+                f"{dense.shape}"
+            )
+        masks, scores = _core.decode_sam_embeddings(
+            self._sam.model.core, image, positions, sparse, dense, bool(multimask_output)
+        )
+        return as_result(masks), as_result(scores)
 
 
 def _shifted(coordinates: Any) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from sam_rlx.compat.common.network import Network
 from sam_rlx.compat.common.state_dicts import EmptyModel
 from sam_rlx.compat.common.tensor import TensorArray, to_array
 from sam_rlx.compat.common.tensors import as_result
-from sam_rlx.compat.segment_anything.modeling.parts import PromptEncoder, UncalledPart
+from sam_rlx.compat.segment_anything.modeling.parts import MaskDecoder, PromptEncoder
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.model import Model
 
@@ -96,8 +96,8 @@ class Sam(Network):
         Has `img_size`, and can be called.
     prompt_encoder : PromptEncoder
         Can be called, and has `get_dense_pe`.
-    mask_decoder : UncalledPart
-        To call it is an error.
+    mask_decoder : MaskDecoder
+        Can be called; that of SAM-HQ is an error.
     """
 
     image_format = "RGB"
@@ -107,7 +107,7 @@ class Sam(Network):
         self.mask_threshold = model.mask_threshold
         self.image_encoder = ImageEncoder(self)
         self.prompt_encoder = PromptEncoder(self)
-        self.mask_decoder = UncalledPart(self)
+        self.mask_decoder = MaskDecoder(self)
 
     @property
     def pixel_mean(self) -> Any:
