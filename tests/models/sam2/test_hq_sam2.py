@@ -1,6 +1,5 @@
 """A whole HQ-SAM 2: layer by layer, masks of all kinds of prompts, and the released size."""
 
-import functools
 import gc
 from unittest import mock
 
@@ -47,9 +46,10 @@ def run_upstream(network, image, prompts, *, multimask_output=True, hq_token_onl
     predictor = upstream_sam2.image_predictor(network)
     predictor.set_image(image)
     given = {name: np.asarray(value) for name, value in prompts.items()}
-    module = network.sam_mask_decoder
-    forward = functools.partial(module.forward, hq_token_only=hq_token_only)
-    with mock.patch.object(module, "forward", forward):
+    module, asked = network.sam_mask_decoder, {"hq_token_only": hq_token_only}
+    forward = module.forward
+    # The package sam2's predictor does not ask for it, the public code's does.
+    with mock.patch.object(module, "forward", lambda **given: forward(**given | asked)):
         masks, scores, low_res = predictor.predict(
             **given, multimask_output=multimask_output, return_logits=True
         )
