@@ -3,7 +3,7 @@
     python benchmarks/upstream_programs.py CACHE [--only NAME ...] [--light] [--repeat 3]
 
 Each program of ``programs/meta/programs.toml`` has a driver, which uses it as its users do, on a
-picture or a clip. The driver runs in an environment of its own, which is made in the folder CACHE
+image or a clip. The driver runs in an environment of its own, which is made in the folder CACHE
 at its first use: pinned packages without what they require, in front of the environment that runs
 this, which needs PyTorch, Meta's packages and `sam_rlx` (extras ``test`` and ``parity``). It runs
 once by Python, with Meta's packages, and once by ``python -m sam_rlx.compat``, both with the

@@ -23,9 +23,9 @@ void require(const char* where, const Shape& expected, const Shape& found) {
 }
 
 // (masks (B, M, 4g, 4g), predicted IoU (B, M))
-py::tuple decode_embeddings(const Model& model, const Array<float>& image_embeddings,
-                            const Array<float>& image_pe, const Array<float>& sparse,
-                            const Array<float>& dense, bool multimask_output, int num_threads) {
+py::tuple masks_of_embeddings(const Model& model, const Array<float>& image_embeddings,
+                              const Array<float>& image_pe, const Array<float>& sparse,
+                              const Array<float>& dense, bool multimask_output, int num_threads) {
   const sam::Sam& sam = sam_of(model);
   const std::int64_t g = sam.prompt_encoder.config.image_embedding_size;
   const std::int64_t c = sam.prompt_encoder.config.embed_dim, side = model.info().mask_side;
@@ -60,7 +60,7 @@ py::tuple decode_embeddings(const Model& model, const Array<float>& image_embedd
 }  // namespace
 
 void register_sam_embeddings(py::module_& m) {
-  m.def("decode_sam_embeddings", decode_embeddings, py::arg("model"), py::arg("image_embeddings"),
+  m.def("decode_sam_embeddings", masks_of_embeddings, py::arg("model"), py::arg("image_embeddings"),
         py::arg("image_pe"), py::arg("sparse"), py::arg("dense"), py::arg("multimask_output"),
         py::arg("num_threads") = 0);
 }

@@ -200,7 +200,7 @@ class Merger {
   Merger(StateDict& base, const Adapter& adapter, const Naming& naming)
       : base_(base), adapter_(adapter), naming_(naming) {}
 
-  void run() {
+  void merge_all() {
     for (const auto& [name, entry] : adapter_.whole) replace(name, entry);
     for (const Adapter::Update& update : adapter_.updates) add(update);
     for (const auto& [name, tensor] : copies_) {
@@ -374,7 +374,7 @@ bool merge_as_named(StateDict& base, const Family& family, const Adapter& adapte
   const std::optional<Naming> naming = naming_of(base, family, adapter);
   if (!naming) return false;
   check_blocks(base, adapter);
-  Merger(base, adapter, *naming).run();
+  Merger(base, adapter, *naming).merge_all();
   return true;
 }
 
@@ -415,7 +415,7 @@ void merge_adapters(StateDict& base, const std::optional<std::string>& lora) {
     const Naming naming = [](std::string_view name) { return std::string(name); };
     const std::vector<std::string> missing = misses(base, *own, naming);
     if (!missing.empty()) refuse_names(*own, missing);
-    Merger(base, *own, naming).run();
+    Merger(base, *own, naming).merge_all();
   }
   if (lora) merge_other(base, *lora);
 }

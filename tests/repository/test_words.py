@@ -32,11 +32,11 @@ WORDS = {
     "prompt_vec|segs|img_sz|dim1|head2": "the name in the code's tables",
 }
 # Names of others: Linux's, OpenMP's, keys of GGUF, PyAV's time stamps, options of SAM 2, of
-# transformers and of Ultralytics, a key of YouTube-VIS.
+# transformers and of Ultralytics, an argument of driverflow, a key of YouTube-VIS.
 FOREIGN = re.compile(
     r"OMP_PLACES|omp_get_(num_places|place_\w+)"
     r"|(general|sam3)\.arch|SYS_arch_prctl|ARCH_REQ_XCOMP_PERM"
-    r"|output_bboxes_masks?|\.pts\b|\bbboxes=|\"bboxes\""
+    r"|\bphrases=|output_bboxes_masks?|\.pts\b|\bbboxes=|\"bboxes\""
     r"|binarize_mask_from_pts(_for_mem_enc)?|is_mask_from_pts"
 )
 LATENTS = ("latent", "latents")

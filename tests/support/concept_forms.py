@@ -122,7 +122,7 @@ def call(processor: Any, form: dict[str, Any]) -> Any:
 
 def outcome(processor: Any, form: dict[str, Any]) -> dict[str, Any]:
     """Return the types, shapes and hashes of what a call gives, or the names of its error."""
-    from support.transformers_forms import described
+    from support.processor_forms import described
 
     try:
         found = call(processor, form)

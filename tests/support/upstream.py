@@ -213,7 +213,7 @@ def state_dict(module: torch.nn.Module) -> dict[str, NDArray[np.float32]]:
     """
     weights = _weights(module)
     renamed = getattr(module, "renamed", None)
-    return weights if renamed is None else renamed(weights)  # type: ignore[operator, no-any-return]
+    return weights if renamed is None else renamed(weights)
 
 
 def _weights(module: torch.nn.Module) -> dict[str, NDArray[np.float32]]:

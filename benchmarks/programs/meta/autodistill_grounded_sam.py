@@ -38,7 +38,7 @@ def prepare():
 
 
 def work(base):
-    """Label a picture."""
+    """Label an image."""
     found = base.predict(shared.saved(shared.photo(), "coffee.png"))
     return {"masks": found.mask.astype(bool), "boxes": found.xyxy}
 

@@ -43,7 +43,7 @@ def prepare():
 
 
 def work(base):
-    """Label a picture."""
+    """Label an image."""
     found = base.predict(shared.saved(shared.photo(), "coffee.png"))
     return {"masks": found.mask}
 

@@ -22,7 +22,7 @@ def prepare():
 
 
 def work(base):
-    """Find everything on a picture."""
+    """Find everything on an image."""
     found = base.predict(shared.saved(shared.photo(), "coffee.png"))
     return {"masks": shared.unordered(found.mask)}
 

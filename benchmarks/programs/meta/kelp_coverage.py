@@ -26,7 +26,7 @@ def prepare():
 
 
 def work(base):
-    """Find water on a picture."""
+    """Find water on an image."""
     np.random.seed(0)  # noqa: NPY002 -- what the program draws from
     torch.manual_seed(0)
     masks, slices = base.process_image(shared.saved(shared.discs(), "sea.png"))

@@ -25,7 +25,7 @@ def prepare():
 
 
 def work(predictor):
-    """Segment a picture by points, boxes and a grid."""
+    """Segment an image by points, boxes and a grid."""
     from micro_sam import inference, instance_segmentation, util
 
     image = shared.photo("coins")

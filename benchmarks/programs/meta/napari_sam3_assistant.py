@@ -18,7 +18,7 @@ def prepare():
 
 
 def work(adapter):
-    """Run each task of a picture."""
+    """Run each task of an image."""
     from napari_sam3_assistant.core import models
 
     image = shared.discs()

@@ -17,15 +17,15 @@ def prepare():
     image = shared.photo("coins")
     height, width = shared.SIZE
     profile = {"width": width, "height": height, "count": 3, "dtype": "uint8"}
-    place = {"crs": "EPSG:32633", "transform": from_origin(500000, 5000000, 1, 1)}
+    georeference = {"crs": "EPSG:32633", "transform": from_origin(500000, 5000000, 1, 1)}
     path = str(shared.WORK / "ortho.tif")
-    with rasterio.open(path, "w", driver="GTiff", **profile, **place) as file:
+    with rasterio.open(path, "w", driver="GTiff", **profile, **georeference) as file:
         file.write(image.transpose(2, 0, 1))
     weights = str(shared.WEIGHTS / small.SAM)
     extractor = RasterFeatureExtractor(
         sam_checkpoint=weights, tile_size=170, overlap=0, min_area=20, max_area=8000
     )
-    return extractor, path, rasterize, place["transform"]
+    return extractor, path, rasterize, georeference["transform"]
 
 
 def work(prepared):

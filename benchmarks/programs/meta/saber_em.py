@@ -29,7 +29,7 @@ def prepare():
 
 
 def work(prepared):
-    """Segment two pictures."""
+    """Segment two images."""
     every, adapter = prepared
     found = every.generate(shared.photo("coins"))
     texts = adapter.segment_image_2d(shared.discs(), text_prompt="circle", threshold=0.5)

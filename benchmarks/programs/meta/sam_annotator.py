@@ -20,7 +20,7 @@ def prepare():
 
 
 def work(predictor):
-    """Annotate a picture."""
+    """Annotate an image."""
     predictor.clear_cache()
     predictor.current_image_hash = None
     predictor.set_image(shared.photo())

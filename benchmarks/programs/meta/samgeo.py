@@ -19,7 +19,7 @@ def prepare():
 
 
 def work(prepared):
-    """Segment a picture with each."""
+    """Segment an image with each."""
     every, prompted, predictor = prepared
     path = shared.saved(shared.photo("coins"), "coins.png")
     every.generate(path, output=str(shared.WORK / "every.tif"), unique=True)

@@ -19,7 +19,7 @@ def prepare():
 
 
 def work(prepared):
-    """Segment a picture and a clip."""
+    """Segment an image and a clip."""
     every, prompted, tracker = prepared
     path = shared.saved(shared.photo("coins"), "coins.png")
     every.generate(path)

@@ -26,7 +26,7 @@ def prepare():
 
 
 def work(base):
-    """Find circles, in a picture and in a batch, and segment by prompts."""
+    """Find circles, in an image and in a batch, and segment by prompts."""
     base.set_image(shared.discs())
     base.generate_masks("circle")
     texts = np.array([np.squeeze(mask) for mask in base.masks]) > 0

@@ -15,7 +15,7 @@ def prepare():
 
 
 def work(generator):
-    """Find everything on a picture."""
+    """Find everything on an image."""
     found = generator.generate(shared.photo("coins"))
     return {"masks": shared.unordered(record["segmentation"] for record in found)}
 

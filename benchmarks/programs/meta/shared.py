@@ -1,4 +1,4 @@
-"""What the drivers share: small weights for released ones, pictures, stubs, and how they are run.
+"""What the drivers share: small weights for released ones, images, stubs, and how they are run.
 
 A driver is run twice, ``python DRIVER.py OUT.npz WEIGHTS REPEAT``: by Python with Meta's packages,
 and by ``python -m sam_rlx.compat``. It says which weights its program asks for, and gives `run` two
@@ -25,12 +25,12 @@ from PIL import Image, ImageDraw
 OUT, WEIGHTS, REPEAT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), int(sys.argv[3])
 WORK = Path.cwd()  # an empty folder
 OURS = "sam_rlx.compat.common.take_over" in sys.modules
-SIZE = (170, 256)  # (H, W) of the pictures
+SIZE = (170, 256)  # (H, W) of the images
 FAILED: dict[str, str] = {}  # what did not run, and why
 
 
 def photo(name: str = "coffee") -> np.ndarray:
-    """Return one of scikit-image's pictures as (H, W, 3)."""
+    """Return one of scikit-image's images as (H, W, 3)."""
     from skimage import data
 
     pixels = getattr(data, name)()
@@ -45,7 +45,7 @@ def saved(image: np.ndarray, name: str) -> str:
 
 
 def discs(step: int = 0) -> np.ndarray:
-    """Return a picture of three discs, which move by a few pixels with each step."""
+    """Return an image of three discs, which move by a few pixels with each step."""
     image = Image.new("RGB", SIZE[::-1], (90, 90, 90))
     draw = ImageDraw.Draw(image)
     for number, colour in enumerate(((220, 60, 40), (40, 90, 230), (230, 200, 40))):

@@ -178,7 +178,7 @@ def with_values(model: Model, values: Mapping[str, Any], precision: str | None) 
     config = model._arguments.get("config") or checkpoint.metadata.get("config")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "model.safetensors"
-        write_arrays(path, arrays)
+        write_arrays(path, arrays, {})
         return again(model, str(path), config=config, precision=precision)
 
 
