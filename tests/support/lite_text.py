@@ -78,7 +78,8 @@ class TextStudentEncoder(torch.nn.Module):
         x = self.text.embeddings(padded)
         for layer in self.text.layers:
             x = layer(x, attention_mask=None)
-        return self.projector(self.text.final_layer_norm(x))
+        found: torch.Tensor = self.projector(self.text.final_layer_norm(x))
+        return found
 
     def forward(self, text: Any, input_boxes: Any = None, device: Any = None) -> Any:
         """Give what upstream's backbone asks of a text encoder."""

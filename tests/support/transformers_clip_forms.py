@@ -100,7 +100,7 @@ def run(form: str, processor: Any, model: Any = None) -> dict[str, Any]:
     names = material()
     session = processor.init_video_session([names["A"]] * (4 if model is not None else 3))
     shown: list[Any] = []
-    click = {"input_points": [[[[40, 30]]]], "input_labels": [[[1]]]}
+    click: dict[str, list[Any]] = {"input_points": [[[[40, 30]]]], "input_labels": [[[1]]]}
 
     def prompts(frame: int, objects: Any, **given: Any) -> None:
         inputs = {_SHORT.get(name, name): value for name, value in given.items()}

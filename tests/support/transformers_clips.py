@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from support import hugging_face_models as hf
+from support.hugging_face_configs import side as side_of
 
 CLASSES = ("Sam2VideoModel", "Sam3TrackerVideoModel", "EdgeTamVideoModel")
 FRAMES = 12
@@ -45,7 +46,7 @@ def theirs(name: str) -> Side:
 
 def frames(name: str, count: int = FRAMES) -> NDArray[np.float32]:
     """Draw frames (T, 3, S, S) of something that moves, normalized."""
-    side = hf.side(name)
+    side = side_of(name)
     random = np.random.default_rng(3)
     scene = random.normal(size=(3, side, side))
     moved = [np.roll(scene, (2 * index, 3 * index), (1, 2)) for index in range(count)]
@@ -136,6 +137,6 @@ def ours(name: str, folder: Path, *, bfloat16_memory: bool) -> Side:
     from sam_rlx.compat.transformers import video, video_sessions
 
     kind = getattr(video, name)
-    wanted = type(name, (kind,), {"_BFLOAT16_MEMORY": bfloat16_memory})
+    wanted: Any = type(name, (kind,), {"_BFLOAT16_MEMORY": bfloat16_memory})
     session = getattr(video_sessions, name.replace("Model", "InferenceSession"))
     return Side(wanted.from_pretrained(folder), session)
