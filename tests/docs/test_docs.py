@@ -92,6 +92,8 @@ def stand_ins(
     (folder / "photos").mkdir()
     for name, source in files.items():
         (folder / name).write_bytes(source.read_bytes())
+    for name, packaged in {"sam-vit-base": "sam-nano", "sam2.1-hiera-tiny": "sam2-nano"}.items():
+        assert cli.main(["convert", packaged, str(folder / name)]) == 0
     layers = ["image_encoder.blocks.0.attn.qkv"]
     adapters.save(folder / "my-lora", adapters.for_modules(tiny.sam_weights(), layers, 4, 2.0)[0])
     (folder / "sam2.1_hiera_tiny_q8_0.ggml").write_bytes(sam3cpp_files.tiny_sam2_bytes())
