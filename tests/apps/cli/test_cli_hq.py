@@ -85,6 +85,6 @@ def test_batches_of_other_models_end_at_once(tiny_checkpoint, tmp_path, given):
     for at in range(3):
         io.write_image(tmp_path / "images" / f"{at}.png", np.full((40, 50, 3), at, np.uint8))
     asked = {"model": tiny_checkpoint, "workers": 1, "num_threads": 1, **given}
-    with pytest.raises(sam_rlx.InvalidArgumentError, match=r"a model of SAM-HQ, found sam tiny"):
+    with pytest.raises(sam_rlx.InvalidArgumentError, match=r"SAM-HQ or HQ-SAM 2, found sam tiny"):
         batch.run(tmp_path / "images", tmp_path / "x", options={"hq_token_only": True}, **asked)
     assert not list((tmp_path / "x").rglob("*.parquet"))

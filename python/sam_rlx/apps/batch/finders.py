@@ -133,7 +133,7 @@ class _Prompts:
         self._tiles, self._options = job.tiles, job.options
         if job.options.get("hq_token_only") and not model.core.has_hq_token:
             raise InvalidArgumentError(
-                "hq_token_only: expected false, or a model of SAM-HQ, found "
+                "hq_token_only: expected false, or a model of SAM-HQ or HQ-SAM 2, found "
                 f"{model.family} {model.variant}"
             )
 
