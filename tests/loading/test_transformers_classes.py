@@ -38,7 +38,8 @@ def compare(parity, testing, name, model, folder):
 
 def test_every_class_of_the_table_is_tried():
     names = [name for name, _, _ in _core.transformers_classes().values()]
-    assert sorted(names) == sorted(hf.CLASSES)
+    # The padding of LiteText is not that of its processor: tests/models/sam3/test_mobile_clip.py.
+    assert sorted(names) == sorted([*hf.CLASSES, "Sam3LiteTextModel"])
 
 
 @pytest.mark.parametrize("name", hf.CLASSES)

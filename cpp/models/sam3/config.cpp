@@ -94,7 +94,6 @@ std::span<const std::string_view> Sam3Config::packed_layers() {
       "detector.backbone.vision_backbone.trunk.blocks",
       "detector.backbone.language_backbone.encoder.transformer",
       "detector.backbone.language_backbone.encoder.token_embedding",
-      "detector.backbone.language_backbone.encoder.embedding_layer",
       "detector.transformer.encoder.layers.*.self_attn",
       "detector.transformer.encoder.layers.*.linear1",
       "detector.transformer.encoder.layers.*.linear2",

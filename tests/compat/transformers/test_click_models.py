@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 import sam_rlx  # noqa: E402
 import sam_rlx.compat.transformers as drop_in  # noqa: E402
-from sam_rlx.compat.transformers import targets  # noqa: E402
+from sam_rlx.compat.transformers import notes  # noqa: E402
 from support import parity as rule  # noqa: E402
 from support import transformers_models as upstream  # noqa: E402
 
@@ -221,6 +221,6 @@ def test_a_model_is_copied_and_pickled_with_its_rules(folder: Any):
 
 
 def test_sam_hq_tells_which_map_its_masks_are_of(folder: Any):
-    targets._told.clear()
+    notes._told.clear()
     with pytest.warns(UserWarning, match="another map"):
         load("SamHQModel", folder("SamHQModel"))

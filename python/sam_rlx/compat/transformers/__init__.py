@@ -39,4 +39,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*names.NAMES, "__version__", "__doc__", "__name__"})
+    of_python = (name for name in globals() if name.startswith("__") and name.endswith("__"))
+    return sorted({*names.NAMES, *of_python})

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from sam_rlx.compat.transformers.refusals import refuse_images_in_video
 from sam_rlx.conversion import convert
 from sam_rlx.errors import CheckpointError
 from sam_rlx.model import Model
-
-if TYPE_CHECKING:
-    from sam_rlx.compat.transformers.base import PreTrainedModel
 
 _FLOATS = {"F32": "<f4", "F16": "<f2", "F64": "<f8"}
 
@@ -68,7 +65,7 @@ def again(model: Model, path: str | None = None, **changed: Any) -> Model:
 
 
 def find(
-    cls: type[PreTrainedModel],
+    cls: Any,
     source: str | os.PathLike[str],
     config: Any,
     options: LoadOptions,

@@ -22,7 +22,6 @@ from sam_rlx._internal.files.suffixes import images_of, is_clip
 from sam_rlx._internal.media.frames import (
     EndOfFrames,
     FrameSource,
-    SequenceFrames,
     open_frames,
 )
 from sam_rlx._internal.media.image_files import read_image
@@ -110,7 +109,7 @@ class Clip:
     def open(self) -> FrameSource:
         """Return its frames, each `stride`-th."""
         found = open_frames(self.frames)
-        return found if self.stride == 1 else SequenceFrames(_Strided(found, self.stride))
+        return found if self.stride == 1 else open_frames(_Strided(found, self.stride))
 
     def items(self) -> Iterator[Item]:
         """Yield its frames."""
