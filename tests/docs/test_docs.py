@@ -158,7 +158,7 @@ def test_python_of_a_page_runs_as_its_reader_has_it(
 
 
 def test_what_a_block_needs_is_not_installed_with_the_package() -> None:
-    """A block is left out for another package or a server, and for no other reason."""
+    """A block is left out for another package, a server or a gated repository, and for no other."""
     needs = {
         first.removeprefix("# needs ")
         for page in PAGES
@@ -166,7 +166,13 @@ def test_what_a_block_needs_is_not_installed_with_the_package() -> None:
         if kind == "python" and (first := text.splitlines()[0]).startswith("# needs ")
     }
     other = ("segment_anything", "sam2", "sam3", "transformers", "ultralytics", "PyTorch", "Spark")
-    other += ("supervision", "napari", "rasterio and geopandas", "a running `sam-rlx serve`")
+    other += (
+        "supervision",
+        "napari",
+        "rasterio and geopandas",
+        "a running `sam-rlx serve`",
+        "facebook/sam3",
+    )
     assert [need for need in needs if not need.startswith(other)] == []
 
 
