@@ -95,7 +95,7 @@ def find(
         )
     given = config is not None
     if not given:
-        config = configs.BY_TYPE[kind](**{**settings, "_name_or_path": where.name})
+        config = configs.BY_TYPE[str(kind)](**{**settings, "_name_or_path": where.name})
     changed = {name: rest.pop(name) for name in list(rest) if _is_setting(config, name)}
     if changed:
         config.update(changed)
