@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sam_rlx._internal.public import public_names
 from sam_rlx._internal.results import of_mask
 from sam_rlx.compat.common.devices import CPU
+from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.ultralytics.arguments import DEFAULTS, Settings, check_side
 from sam_rlx.compat.ultralytics.engine.results import Results, as_results
 from sam_rlx.compat.ultralytics.sources import Item
@@ -218,6 +219,26 @@ class BasePredictor:
     ) -> Iterator[tuple[Item, Found, float]]:
         """Yield images, their objects, and when the image had been read."""
         raise NotImplementedError
+
+
+class KeepsImage(BasePredictor):
+    """A predictor whose calls without a source are on the image of `set_image`."""
+
+    _item: Item | None = None
+    _kept: Any  # has encoded it
+
+    def reset_image(self) -> None:
+        """Forget the image of `set_image`."""
+        if self._item is not None:
+            self._kept.reset_image()
+        self._item = None
+
+    @property
+    def features(self) -> Any:
+        """What the encoder gave for the image of `set_image`, for `inference_features`."""
+        if self._item is None:
+            return None
+        return tuple(as_result(part) for part in self._kept.image_embeddings)
 
 
 __dir__ = public_names(__name__)

@@ -14,7 +14,7 @@ from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.tensor import to_array
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.ultralytics.arguments import Settings
-from sam_rlx.compat.ultralytics.models.sam.base import BasePredictor, Found, numbered
+from sam_rlx.compat.ultralytics.models.sam.base import Found, KeepsImage, numbered
 from sam_rlx.compat.ultralytics.prompts import Prompts, as_prompts
 from sam_rlx.compat.ultralytics.sources import Item, items
 from sam_rlx.errors import InvalidArgumentError, StateError
@@ -61,7 +61,7 @@ def size_of(src_shape: Any) -> tuple[int, int]:
     return int(src_shape[0]), int(src_shape[1])
 
 
-class Predictor(BasePredictor):
+class Predictor(KeepsImage):
     """Masks for boxes and points on images; without a prompt, masks of everything.
 
     A call takes ``bboxes``, ``points``, ``labels``, ``masks`` (logits of an earlier prediction) and
@@ -73,7 +73,6 @@ class Predictor(BasePredictor):
     """
 
     _PROMPTS: ClassVar[tuple[str, ...]] = (*_BY_HAND, "multimask_output", *_EVERYTHING)
-    _item: Item | None = None
 
     def _set_up(self, model: Model) -> None:
         self._item = None
@@ -85,23 +84,10 @@ class Predictor(BasePredictor):
         self._ready()._kept.set_image(item.pixels)
         self._item = item
 
-    def reset_image(self) -> None:
-        """Forget the image of `set_image`."""
-        if self._item is not None:
-            self._kept.reset_image()
-        self._item = None
-
     def _ready(self) -> Predictor:
         """Load the model if it is not."""
         assert self.model is not None
         return self
-
-    @property
-    def features(self) -> Any:
-        """What the encoder gave for the image of `set_image`, for `inference_features`."""
-        if self._item is None:
-            return None
-        return tuple(as_result(part) for part in self._kept.image_embeddings)
 
     def inference_features(
         self,

@@ -13,7 +13,7 @@ from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.tensor import to_array
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.ultralytics.arguments import Settings
-from sam_rlx.compat.ultralytics.models.sam.base import BasePredictor, Found
+from sam_rlx.compat.ultralytics.models.sam.base import Found, KeepsImage
 from sam_rlx.compat.ultralytics.models.sam.predict import embedding_of, one_image, size_of
 from sam_rlx.compat.ultralytics.prompts import as_boxes
 from sam_rlx.compat.ultralytics.sources import Item, items
@@ -37,7 +37,7 @@ def as_concepts(prompts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class SAM3SemanticPredictor(BasePredictor):
+class SAM3SemanticPredictor(KeepsImage):
     """All instances of what ``text``, or example ``bboxes`` with ``labels``, describe.
 
     Each text is a class. Boxes are examples of what is meant (label 1, the default), or of what is
@@ -46,7 +46,6 @@ class SAM3SemanticPredictor(BasePredictor):
 
     _PROMPTS: ClassVar[tuple[str, ...]] = ("text", "bboxes", "labels")
     _MODEL: ClassVar[str] = "sam3.pt"
-    _item: Item | None = None
 
     def _set_up(self, model: Model) -> None:
         self._item = None
@@ -58,19 +57,6 @@ class SAM3SemanticPredictor(BasePredictor):
         assert self.model is not None
         self._kept.set_image(item.pixels)
         self._item = item
-
-    def reset_image(self) -> None:
-        """Forget the image of `set_image`."""
-        if self._item is not None:
-            self._kept.reset_image()
-        self._item = None
-
-    @property
-    def features(self) -> Any:
-        """What the encoder gave for the image of `set_image`, for `inference_features`."""
-        if self._item is None:
-            return None
-        return tuple(as_result(part) for part in self._kept.image_embeddings)
 
     def inference_features(
         self,
