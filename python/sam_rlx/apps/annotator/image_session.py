@@ -350,8 +350,8 @@ class ImageSession(ExportGestures):
             at = self.sources.index_of(self.key)  # items may have another order
             self.index = self.index if at is None else at
             whole = not self.sees_edits(None)
-            self._send_state(None, answer, known=self._sent, whole=whole)
             self.send_project(None)
+            self._send_state(None, answer, known=self._sent, whole=whole)  # the answer is the last
         self.publish()
 
     def _send_state(
@@ -670,8 +670,8 @@ class ImageSession(ExportGestures):
         if unreadable:
             said += f" {unreadable} cannot be read."
         self.send({"type": "note", "text": said, "about": "search"}, [], asks[0])
-        self.broadcast(asks[1])
         self.send_project(None, whole=True)
+        self.broadcast(asks[1])
 
     def _say_nothing_found(self, text: str, threshold: float, given: dict[str, Any]) -> None:
         """Say that nothing was found, why, and what the best guess is."""

@@ -978,9 +978,9 @@ class VideoSession(ExportGestures):
         """Send all views the objects."""
         with self._lock:
             self.revision += 1
-            self.send(self._state(answer, whole=not self.sees_edits(None)), [], None)
-            self.note_described(None)
             self.send_project(None)
+            self.send(self._state(answer, whole=not self.sees_edits(None)), [], None)  # the last
+            self.note_described(None)
         self.publish()
 
     def _state(self, answer: Answer, *, whole: bool) -> dict[str, Any]:

@@ -513,7 +513,8 @@ export class Front {
   step(by) {
     const { objects, current } = this.state;
     if (!objects.length) return;
-    const at = objects.findIndex((one) => one.id === current);
+    const from = this.wire.chosen(current); // two quick presses are two steps
+    const at = objects.findIndex((one) => one.id === from);
     const next = at < 0 ? (by > 0 ? 0 : objects.length - 1) : (at + by + objects.length) % objects.length;
     this.send("select", { object: objects[next].id });
   }

@@ -109,6 +109,12 @@ export class Wire {
     return [...this.waiting.values()].filter(({ type }) => ["click", "stroke", "lasso"].includes(type));
   }
 
+  // The object that will be the current one: of the last choice that waits for its answer, or `now`.
+  chosen(now) {
+    const choices = [...this.waiting.values()].filter(({ type }) => type === "select");
+    return choices.length ? choices[choices.length - 1].fields.object : now;
+  }
+
   get unheard() {
     return !this.heard && now() - this.begunAt > UNHEARD;
   }
