@@ -51,10 +51,14 @@ w
 
 
 class State:
-    """What Python had after the last change."""
+    """What Python had after the last change.
 
-    def __init__(self, folder: Path) -> None:
+    `wait` waits for the canvas too, if it is given, until it has all answers.
+    """
+
+    def __init__(self, folder: Path, canvas: Canvas | None = None) -> None:
         self.path = folder / "state.npz"
+        self.canvas = canvas
 
     def read(self) -> tuple[dict[str, Any], NDArray[np.bool_]]:
         with np.load(self.path) as arrays:
@@ -67,7 +71,10 @@ class State:
             state = self.read()
             return state if condition(state[0]) else None
 
-        return wait_for(found, what)  # type: ignore[no-any-return]
+        state = wait_for(found, what)
+        if self.canvas is not None:
+            self.canvas.wait("!f.busy")
+        return state  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +125,7 @@ def test_gestures_are_the_predictors_and_the_notebook_stays(
     notebook = opened(chrome, server, path, ratio)
     notebook.run_all()
     canvas = Canvas(notebook.page)
-    state = State(server.work)
+    state = State(server.work, canvas)
     canvas.wait("!f.busy")
     assert canvas.front("f.ratio") == ratio
     check_hover(canvas, state)
@@ -247,7 +254,6 @@ def check_keys(canvas: Canvas, state: State, predictor: sam_rlx.ImagePredictor) 
     state.wait(lambda now: len(now["objects"]) == 1, "Escape")
     canvas.click(*THIRD)
     state.wait(lambda now: len(now["objects"]) == 2, "a second object")
-    canvas.wait("f.objects.length === 2")  # the view has its answers
     canvas.press("Shift+Digit3")
     said, masks = state.wait(lambda now: now["objects"][1][4] == 2, "the third candidate")
     assert (masks[1] == (answers(predictor, said["objects"][1]) & ~masks[0])).all()

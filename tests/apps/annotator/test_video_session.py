@@ -157,6 +157,24 @@ def test_an_error_in_tracking_or_at_its_end_is_told(
     assert len(widget.objects[0].masks) == widget.num_frames
 
 
+def test_a_second_tracking_ends_the_first(widget: VideoWidget) -> None:
+    """Whoever waits for the first one is told, also where it took no step."""
+    widget.click(0, 40, 48)
+    session = widget._session
+    told: list[str] = []
+    done = threading.Event()
+
+    def both() -> None:
+        session.do_track(ended=lambda error: told.append(f"first {error}"))
+        session.do_track(ended=lambda error: (told.append(f"second {error}"), done.set()))
+
+    session._worker.submit(both).result(timeout=60)
+    assert done.wait(60)
+    assert told == ["first None", "second None"]
+    assert not session._running
+    assert len(widget.objects[0].masks) == widget.num_frames
+
+
 def test_a_view_gets_frames_masks_and_hovers(model: sam_rlx.Model, clip: np.ndarray) -> None:
     messages: list[dict[str, Any]] = []
     came = threading.Condition()

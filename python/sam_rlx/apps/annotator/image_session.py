@@ -597,7 +597,7 @@ class ImageSession(ExportGestures):
                 raise StateError("text: expected no search in all images, found one that goes on")
             self._searching, self._stop_search = True, False
             steps = self._search(text, threshold, self._asks)
-            self._worker.start(self.to_the_end(steps, self._end_search, ended, *self._asks))
+            self.begin_steps(steps, self._end_search, ended, *self._asks)
             return
         with self._working(f"Looking for {text or 'what is like the examples'}"):
             found = self._clicks.find(text, threshold, boxes, labels)

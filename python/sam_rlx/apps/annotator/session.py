@@ -458,20 +458,33 @@ class Session:
         except Exception as error:  # a view asked: it is told
             self._tell(error, view, answer)
 
-    def to_the_end(
+    def begin_steps(
         self,
         steps: Iterator[None],
         end: Callable[[], None],
         ended: Callable[[Any], None] | None,
         view: str | None = None,
         answer: Answer = None,
-    ) -> Iterator[None]:
-        """Take steps, and do `end` after them, whatever happens.
+    ) -> None:
+        """Begin to take steps while nothing else waits, and do `end` after them, whatever happens.
 
         A view, or all of them, and whoever waits for `ended` are told of an error in either.
         """
+        taken = self._to_the_end(steps, end, ended, view, answer)
+        next(taken)
+        self._worker.start(taken)
+
+    def _to_the_end(
+        self,
+        steps: Iterator[None],
+        end: Callable[[], None],
+        ended: Callable[[Any], None] | None,
+        view: str | None,
+        answer: Answer,
+    ) -> Iterator[None]:
         errors: list[Exception] = []
         try:
+            yield  # before any step: what is closed now ends too
             yield from steps
         except Exception as error:
             errors.append(error)

@@ -480,12 +480,13 @@ class VideoSession(ExportGestures):
     def _begin_tracking(
         self, ways: Sequence["_Way"], numbers: set[int], ended: Callable[[Any], None] | None
     ) -> None:
+        self._worker.end_steps()  # of a tracking that goes on: whoever waits for it is told
         self._tell_all()
         total = sum(way.length for way in ways)
         self._stop, self._running = False, True
         self._progress(0, total, self._asks[1])
         steps = self._steps(ways, total, numbers)
-        self._worker.start(self.to_the_end(steps, self._end_tracking, ended))
+        self.begin_steps(steps, self._end_tracking, ended)
 
     def _steps(
         self,
@@ -611,7 +612,7 @@ class VideoSession(ExportGestures):
         self._stop, self._running = False, True
         self._progress(0, self.count - begin, self._asks[1])
         steps = self._text_steps(text, finder, begin)
-        self._worker.start(self.to_the_end(steps, self._end_tracking, ended))
+        self.begin_steps(steps, self._end_tracking, ended)
 
     def _text_steps(self, text: str, finder: VideoPredictor, begin: int) -> Iterator[None]:
         done, edit, written = 0, 0, time.monotonic()

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -98,6 +98,13 @@ class Worker:
             self._steps, self._pause = steps, pause
             self._steps_context = contextvars.copy_context()
             self._wake()
+
+    def end_steps(self) -> None:
+        """Close the iterator whose steps are taken, if there is one; in the worker's own thread."""
+        with self._changed:
+            steps, self._steps = self._steps, None
+        if isinstance(steps, Generator):
+            steps.close()
 
     def __len__(self) -> int:
         return len(self._work) + len(self._later)
