@@ -8,6 +8,7 @@
 #include "checkpoint/byte_reader.h"
 #include "checkpoint/crc32.h"
 #include "checkpoint/mapped_file.h"
+#include "core/cores.h"
 #include "core/error.h"
 #include "core/half.h"
 #include "core/parallel.h"
@@ -107,8 +108,8 @@ void copy_contiguous(const StateDict& state_dict, const TensorEntry& entry, floa
   const CopyRun copy = format ? nullptr : run_copier(entry.dtype);
   const std::int64_t bytes = dtype_bytes(entry.dtype), numbers = dtype_numbers(entry.dtype);
   const std::int64_t numel = entry.numel();
-  for (std::int64_t begin = 0; begin < numel; begin += kChunk) {
-    const std::int64_t count = std::min(kChunk, numel - begin);
+  const auto copy_chunk = [&](std::int64_t chunk) {
+    const std::int64_t begin = chunk * kChunk, count = std::min(kChunk, numel - begin);
     const std::byte* const source = entry.data + begin / numbers * bytes;
     if (format) {
       unpack_blocks(*format, source, count, out + begin);
@@ -116,7 +117,12 @@ void copy_contiguous(const StateDict& state_dict, const TensorEntry& entry, floa
       copy(source, bytes, count, out + begin);
     }
     state_dict.release({source, static_cast<std::size_t>(count / numbers * bytes)});
-  }
+  };
+  const std::int64_t chunks = (numel + kChunk - 1) / kChunk;
+  parallel_for(chunks == 1 ? 1 : available_cores(), chunks, 1,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t chunk = begin; chunk < end; ++chunk) copy_chunk(chunk);
+               });
 }
 
 // Calls run(position of the first element, index of the run) for the runs along the last axis.

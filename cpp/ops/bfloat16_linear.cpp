@@ -1,8 +1,8 @@
 #include "ops/bfloat16_linear.h"
 
 #include <algorithm>
+#include <vector>
 
-#include "core/half.h"
 #include "kernels/kernel_table.h"
 #include "ops/packed_gemm.h"
 
@@ -28,19 +28,28 @@ std::uint16_t* round_rows(Context& ctx, ConstView x, std::int64_t stride) {
 }  // namespace
 
 void pack_bfloat16_pairs(ConstView weight, PackedMatrix& result) {
-  const std::int64_t nr = result.kernels->gemm_nr;
-  const std::int64_t depth = round_up(result.cols, kBFloat16Depth);
-  const std::int64_t size = round_up(result.rows, nr) * depth;
-  result.bytes = allocate_aligned(static_cast<std::size_t>(size) * sizeof(std::uint16_t));
-  auto* const out = static_cast<std::uint16_t*>(result.bytes.get());
-  std::fill(out, out + size, std::uint16_t{0});
-  for (std::int64_t j = 0; j < result.rows; ++j) {
-    const float* const row = weight.data + j * result.cols;
-    std::uint16_t* const position = out + j / nr * nr * depth + j % nr * 2;
-    for (std::int64_t p = 0; p < result.cols; ++p) {
-      position[p / 2 * nr * 2 + p % 2] = float_to_bfloat16(row[p]);
+  const KernelTable& kernels = *result.kernels;
+  const std::int64_t nr = kernels.gemm_nr, k = result.cols;
+  const std::int64_t depth = round_up(k, kBFloat16Depth), pairs = depth / 2;
+  result.bytes = allocate_aligned(static_cast<std::size_t>(round_up(result.rows, nr) * depth) *
+                                  sizeof(std::uint16_t));
+  auto* const out = static_cast<std::uint32_t*>(result.bytes.get());
+  for_each_panel(result, [&](std::int64_t first, std::int64_t count) {
+    // The rows of a panel, rounded, with zeros behind; each word is two numbers.
+    std::vector<std::uint32_t> rows(static_cast<std::size_t>(nr * pairs));
+    for (std::int64_t j = first; j < first + count; j += nr) {
+      const std::int64_t valid = std::min(nr, first + count - j);
+      if (valid < nr) std::fill(rows.begin(), rows.end(), 0U);
+      for (std::int64_t i = 0; i < valid; ++i) {
+        kernels.round_bfloat16(weight.data + (j + i) * k, k,
+                               reinterpret_cast<std::uint16_t*>(rows.data() + i * pairs));
+      }
+      std::uint32_t* position = out + j * pairs;
+      for (std::int64_t p = 0; p < pairs; ++p) {
+        for (std::int64_t i = 0; i < nr; ++i) *position++ = rows[i * pairs + p];
+      }
     }
-  }
+  });
 }
 
 void bfloat16_linear(Context& ctx, ConstView x, const PackedMatrix& weight,

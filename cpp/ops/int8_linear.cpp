@@ -53,12 +53,16 @@ void pack_int8(ConstView weight, PackedMatrix& result) {
       allocate_aligned(static_cast<std::size_t>(checked_multiply(rows, round_up(result.cols, 4))));
   result.scales = Tensor({rows});
   result.sums.resize(static_cast<std::size_t>(rows));
-  kernels.pack_int8_weight({.n = result.rows,
-                            .k = result.cols,
-                            .weight = weight.data,
-                            .out = static_cast<std::int8_t*>(result.bytes.get()),
-                            .scale = result.scales.data(),
-                            .sum = result.sums.data()});
+  const std::int64_t k = result.cols;
+  auto* const out = static_cast<std::int8_t*>(result.bytes.get());
+  for_each_panel(result, [&](std::int64_t first, std::int64_t count) {
+    kernels.pack_int8_weight({.n = count,
+                              .k = k,
+                              .weight = weight.data + first * k,
+                              .out = out + first * round_up(k, 4),
+                              .scale = result.scales.data() + first,
+                              .sum = result.sums.data() + first});
+  });
 }
 
 void int8_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogue& epilogue,

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/half.h"
 #include "kernels/kernel_table.h"
 #include "ops/bfloat16_linear.h"
 #include "ops/block_linear.h"
@@ -20,11 +19,15 @@ void pack_bfloat16(ConstView weight, PackedMatrix& result) {
     pack_bfloat16_pairs(weight, result);
     return;
   }
-  Tensor panels({round_up(result.rows, kernels.gemm_nr), result.cols});
-  kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, panels.data());
-  result.bytes = allocate_aligned(static_cast<std::size_t>(panels.numel()) * sizeof(std::uint16_t));
-  std::transform(panels.data(), panels.data() + panels.numel(),
-                 static_cast<std::uint16_t*>(result.bytes.get()), float_to_bfloat16);
+  const std::int64_t nr = kernels.gemm_nr, k = result.cols;
+  result.bytes = allocate_aligned(static_cast<std::size_t>(round_up(result.rows, nr) * k) *
+                                  sizeof(std::uint16_t));
+  auto* const out = static_cast<std::uint16_t*>(result.bytes.get());
+  for_each_panel(result, [&](std::int64_t first, std::int64_t count) {
+    Tensor panels({round_up(count, nr), k});
+    kernels.pack_weight(weight.data + first * k, k, count, k, panels.data());
+    kernels.round_bfloat16(panels.data(), panels.numel(), out + first * k);
+  });
 }
 
 }  // namespace
@@ -46,7 +49,10 @@ PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight, WeightFor
   switch (format) {
     case WeightFormat::kFloat32:
       result.panels = Tensor({round_up(result.rows, kernels.gemm_nr), result.cols});
-      kernels.pack_weight(weight.data, result.cols, result.rows, result.cols, result.panels.data());
+      for_each_panel(result, [&](std::int64_t first, std::int64_t count) {
+        kernels.pack_weight(weight.data + first * result.cols, result.cols, count, result.cols,
+                            result.panels.data() + first * result.cols);
+      });
       break;
     case WeightFormat::kBFloat16:
       pack_bfloat16(weight, result);

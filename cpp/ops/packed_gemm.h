@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/context.h"
+#include "core/cores.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernel_table.h"
@@ -25,6 +26,20 @@ inline std::int64_t near_rows(const KernelTable& kernels, std::int64_t row_bytes
 struct GemmSize {
   std::int64_t rows = 0, cols = 0;
 };
+
+// Packs a weight with `rows` output features panel by panel, on the cores that this process may
+// use: body(first, count) packs some whole panels, of the rows [first, first + count).
+template <class Body>
+void for_each_panel(const PackedMatrix& weight, const Body& body) {
+  const std::int64_t nr = weight.kernels->gemm_nr;
+  const std::int64_t work = nr * weight.cols * kNumberWork, panels = (weight.rows + nr - 1) / nr;
+  // How many cores there are takes longer to ask than a small weight to pack.
+  const int threads = work * panels < 16 * kMinThreadWork ? 1 : available_cores();
+  parallel_for({.num_threads = threads, .count = panels, .grain = 1, .work = work},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 body(begin * nr, std::min(end * nr, weight.rows) - begin * nr);
+               });
+}
 
 // How a product (m, n) is cut into tasks. Sizes are multiples of the register tile. Every number of
 // C is summed in the same order whatever the cut, so the cut may depend on the thread count.

@@ -68,34 +68,42 @@ void quantize_rows(const sam_rlx::QuantizeRowsArgs& g) noexcept {
 // at most 128, and so may the negative ones: this is the smallest scale that ensures it. Weights
 // are halved first, so that no sum overflows to infinity.
 SAM_RLX_INLINE float channel_scale(const float* weight, Index k) {
-  float largest = 0.0F;
-  for (Index p = 0; p < k; p += 2) {
-    const float a = 0.5F * weight[p], b = p + 1 < k ? 0.5F * weight[p + 1] : 0.0F;
-    const float positive = (a > 0.0F ? a : 0.0F) + (b > 0.0F ? b : 0.0F);
-    const float negative = (a < 0.0F ? a : 0.0F) + (b < 0.0F ? b : 0.0F);
-    const float pair = positive > -negative ? positive : -negative;
-    largest = largest > pair ? largest : pair;
+  float even[kLanes];
+  for (Index i = 0; i < kLanes; ++i) even[i] = i % 2 == 0 ? 0.5F : 0.0F;
+  const Vec half = load(even);  // 0 where a pair would begin with its second number
+  Vec largest = zero();
+  for (Index p = 0; p < k; p += kLanes) {
+    const Vec a = mul(half, load_cols(weight + p, k - p));
+    const Vec b = p + 1 < k ? mul(half, load_cols(weight + p + 1, k - p - 1)) : zero();
+    const Vec positive = add(max(a, zero()), max(b, zero()));
+    const Vec negative = add(min(a, zero()), min(b, zero()));
+    largest = max(largest, max(positive, sub(zero(), negative)));
   }
-  return largest / 63.5F;  // each of two bytes may be rounded up by a half
+  float lanes[kLanes], most = 0.0F;
+  store(lanes, largest);
+  for (Index i = 0; i < kLanes; ++i) most = most > lanes[i] ? most : lanes[i];
+  return most / 63.5F;  // each of two bytes may be rounded up by a half
 }
 
 // Packs one channel into its position of a panel, where `out` points to its first group of four
 // bytes. Returns the sum of its bytes.
 std::int32_t pack_int8_channel(const float* weight, Index k, float inverse, std::int8_t* out) {
   constexpr int kOffset = 128;
-  std::int32_t sum = 0;
+  static_assert(kLanes % 4 == 0);
+  Vec sum = zero();  // of whole numbers below 2^24, so exact
   for (Index p = 0; p < k; p += kLanes) {
-    const Index count = smaller(kLanes, k - p);
-    const Vec scaled = round_nearest(mul(load_cols(weight + p, count), set1(inverse)));
+    const Vec scaled = round_nearest(mul(load_cols(weight + p, k - p), set1(inverse)));
+    sum = add(sum, scaled);
     std::uint8_t bytes[kLanes];
     store_bytes(bytes, add(scaled, set1(float{kOffset})));
-    for (Index i = 0; i < count; ++i) {
-      const int value = bytes[i] - kOffset;
-      out[(p + i) / 4 * kNr * 4 + (p + i) % 4] = static_cast<std::int8_t>(value);
-      sum += value;
+    for (Index i = 0; i < smaller(kLanes, k - p); i += 4) {
+      std::uint32_t group = 0;
+      __builtin_memcpy(&group, bytes + i, 4);
+      group ^= 0x80808080U;  // - 128 in each byte
+      __builtin_memcpy(out + (p + i) / 4 * kNr * 4, &group, 4);
     }
   }
-  return sum;
+  return static_cast<std::int32_t>(reduce_add(sum));
 }
 
 void pack_int8_weight(const sam_rlx::PackInt8Args& g) noexcept {
