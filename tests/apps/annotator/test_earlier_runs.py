@@ -78,6 +78,27 @@ def test_masks_that_cells_begin_with_are_begun_once(
     w.close()
 
 
+def test_objects_that_cells_paint_are_painted_once(model: sam_rlx.Model, image: np.ndarray) -> None:
+    found = []
+    for _ in range(3):
+        w = SegmentWidget(model, image)
+        w.click(60, 60)
+        w.commit()
+        w.stroke([(70, 60), (120, 60)], 6)  # some of it is the first object's
+        w.stroke([(110, 60), (120, 60)], 3, add=False)
+        w.commit()
+        w.lasso([(150, 90), (190, 90), (190, 120), (150, 120)])
+        w.stroke([(150, 100), (200, 100)], 4)
+        found.append(state(w._session.project.history))
+        assert len(w.objects) == 3
+        ended(w)
+    assert found[0] == found[1] == found[2]
+    w = SegmentWidget(model, image)
+    w.stroke([(70, 60), (120, 60)], 7)  # another one
+    assert len(w.objects) == 4
+    w.close()
+
+
 def test_other_clicks_than_before_are_done(model: sam_rlx.Model, image: np.ndarray) -> None:
     run(model, image)
     w = SegmentWidget(model, image)

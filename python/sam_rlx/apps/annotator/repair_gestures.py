@@ -1,6 +1,6 @@
 """Gestures that repair masks by hand: what is painted stays on top of later answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,27 +67,28 @@ class RepairGestures(ClassGestures):
 
     # ---------------------------------------------------------------- programs that run again
 
-    def repeats(self, prompt: Prompt, *, begins: bool = False) -> bool:
+    def repeats(self, prompt: Prompt | Callable[[Object], Prompt], *, begins: bool = False) -> bool:
         """Tell whether a program says what it said to an object in an earlier run; choose that.
 
         A notebook that is run again goes on with the work that was kept: it makes no object twice,
-        and gives none a prompt twice. Views mean what they do. `begins`: the prompt begins an
-        object in any case, also while there is a current one.
+        and gives none a prompt twice. Views mean what they do. `prompt` may depend on the object.
+        `begins`: the prompt begins an object in any case, also while there is a current one.
         """
         if self._asks[0] is not None:
             return False
+        said = prompt if callable(prompt) else lambda _: prompt
         one = None if begins else self.selected
         if one is None:
             earlier = self._earlier.get(self.key, set())
             objects = (o for o in self.document.objects if o.number in earlier)
-            one = next((o for o in objects if _is_said(o, 0, prompt)), None)
+            one = next((o for o in objects if _is_said(o, 0, said(o))), None)
             if one is None:
                 return False
             earlier.remove(one.number)
             self._select(one.number)
             self._said = one.number, 0
         number, count = self._said
-        if number != one.number or not _is_said(one, count, prompt):
+        if number != one.number or not _is_said(one, count, said(one)):
             self._said = 0, 0
             return False
         self._said = number, count + 1
@@ -183,13 +184,13 @@ class RepairGestures(ClassGestures):
         frame: int | None,
     ) -> None:
         at = self.frame_of(frame)
+        given = {"add" if add else "take": pixels}
+        if object is None and self.repeats(lambda one: self._stroke(kind, one, at, **given)):
+            return
         one = self._selected_free() if object is None else self._free(object)
         if one is None and not add:
             raise InvalidArgumentError(f"{kind}: expected a current object, found none")
-        if add:
-            self._paint(kind, title, one, at, add=pixels)
-        else:
-            self._paint(kind, title, one, at, take=pixels)
+        self._paint(kind, title, one, at, **given)
 
     def _paint(
         self,
@@ -201,17 +202,8 @@ class RepairGestures(ClassGestures):
         take: NDArray[np.bool_] | None = None,
     ) -> None:
         """Put pixels on top of an object's mask, and take others away; None begins an object."""
-        empty = PackedMask(self.hw, (0, 0, 0, 0), b"")
         begun = self.new_object() if one is None else one
-        if add is not None:
-            _take(add, self.others_on(begun.number, frame))
-        stroke = Stroke(
-            begun.next_prompt,
-            frame,
-            kind,
-            empty if add is None else PackedMask.of(add),
-            empty if take is None else PackedMask.of(take),
-        )
+        stroke = self._stroke(kind, begun, frame, add, take)
         known = begun.masks.get(frame)
         mask = np.zeros(self.hw, np.bool_) if known is None else known.to_mask()
         stroke.over(mask)
@@ -222,6 +214,27 @@ class RepairGestures(ClassGestures):
             self._put(f"{title}: {one.name}", painted)
         self.on_masks(frame)
         self.broadcast(self._asks[1])
+
+    def _stroke(
+        self,
+        kind: str,
+        one: Object,
+        frame: int,
+        add: NDArray[np.bool_] | None = None,
+        take: NDArray[np.bool_] | None = None,
+    ) -> Stroke:
+        """Return what an object is painted with: pixels of others stay theirs."""
+        empty = PackedMask(self.hw, (0, 0, 0, 0), b"")
+        if add is not None:
+            add = add.copy()
+            _take(add, self.others_on(one.number, frame))
+        return Stroke(
+            one.next_prompt,
+            frame,
+            kind,
+            empty if add is None else PackedMask.of(add),
+            empty if take is None else PackedMask.of(take),
+        )
 
     # ---------------------------------------------------------------- the whole mask
 
