@@ -184,6 +184,8 @@ struct MaskDecoderConfig {
   float dynamic_multimask_stability_thresh = 0.98F;
   bool pred_obj_scores_mlp = true;  // else by one linear layer
   bool hq = false;                  // HQ-SAM 2's token
+  // Else the predicted IoU is what the head gives, as in SAM 3.1. No file says it.
+  bool iou_prediction_use_sigmoid = true;
 
   template <class V>
   void fields(V& v) {

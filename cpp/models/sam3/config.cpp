@@ -5,6 +5,11 @@
 #include "core/error.h"
 
 namespace sam_rlx::sam3 {
+namespace {
+
+constexpr std::string_view kVariant31 = "sam3.1";
+
+}  // namespace
 
 bool ViTConfig::is_global(std::int64_t block) const {
   return std::find(global_att_blocks.begin(), global_att_blocks.end(), block) !=
@@ -22,6 +27,21 @@ std::span<const Release> releases() {
               .files = {{"3.0", "sam3.pt", 3'450'062'241}}},
   };
   return kReleases;
+}
+
+void Sam3Config::use_3_1() {
+  variant = kVariant31;
+  vision.neck.scale_factors = {4.0, 2.0, 1.0};
+  vision.neck.scalp = 0;
+}
+
+void Sam3Config::use_multiplex() {
+  multiplex.emplace();
+  vision.neck.add_sam2_neck = vision.neck.add_propagation_neck = true;
+}
+
+std::string_view Sam3Config::version() const {
+  return multiplex || variant == kVariant31 ? "3.1" : "3.0";
 }
 
 void Sam3Config::set_rules(const Rules& rules) {
@@ -45,6 +65,7 @@ void Sam3Config::set_image_size(std::int64_t size) {
     tracker->base.image_size = size;
     tracker->memory_attention.feat_size = tracker->base.grid();
   }
+  if (multiplex) multiplex->memory_attention.feat_size = vision.trunk.grid();
 }
 
 std::vector<std::string_view> Sam3Config::ignored_keys() const {
@@ -67,6 +88,16 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
   };
   // Without the tracker nothing reads its neck.
   if (!tracker) keys.emplace_back("detector.backbone.vision_backbone.sam2_convs.");
+  if (multiplex) {
+    // What follows objects of a video.
+    keys.insert(keys.end(),
+                {"tracker.model.maskmem_tpos_enc", "tracker.model.no_obj_embed_spatial",
+                 "tracker.model.output_valid_embed", "tracker.model.output_invalid_embed",
+                 "tracker.model.no_obj_ptr_linear.", "tracker.model.obj_ptr_tpos_proj.",
+                 "tracker.model.obj_ptr_proj.", "tracker.model.image_pe_layer.",
+                 "tracker.model.transformer.", "tracker.model.maskmem_backbone.",
+                 "tracker.model.sam_mask_decoder."});
+  }
   return keys;
 }
 

@@ -29,7 +29,7 @@ Sam3::Sam3(const Sam3Config& sizes)
   } else {
     detector.backbone.vision_backbone.convs.clear();
   }
-  if (config.tracker) tracker.emplace(*config.tracker);
+  if (config.tracker) tracker.emplace(*config.tracker, config.multiplex.has_value());
 }
 
 void Sam3::visit(ParamVisitor& v) {

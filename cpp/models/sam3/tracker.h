@@ -13,8 +13,11 @@ sam2::HeadsConfig tracker_heads(const VisionConfig& vision);
 // some of them under other names. Upstream: sam3/model/sam3_tracker_base.py, Sam3TrackerBase.
 struct Tracker {
   sam2::Sam2Heads heads;
+  // SAM 3.1: of the heads those for clicks, which have other names again. Upstream:
+  // sam3/model/video_tracking_multiplex.py, VideoTrackingMultiplex.
+  bool interactive = false;
 
-  explicit Tracker(const sam2::HeadsConfig& sizes);
+  explicit Tracker(const sam2::HeadsConfig& sizes, bool is_interactive = false);
   void visit(ParamVisitor& v);
 
   // In fold(): conv_s0 and conv_s1 become a part of the neck's second set of convolutions. The
