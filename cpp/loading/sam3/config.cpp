@@ -390,7 +390,6 @@ void read_tracker(const StateDict& state_dict, const std::optional<FolderReader>
   const bool multiplex = has_multiplex(state_dict);
   if (multiplex) read_multiplex(state_dict, config);
   sam2::HeadsConfig heads = sam3::tracker_heads(config.vision);
-  heads.mask_decoder.iou_prediction_use_sigmoid = !multiplex;
   const HeadsNames names{.prefix = multiplex ? kMultiplex + "interactive_" : std::string(kTracker),
                          .memory_attention = "transformer.encoder.",
                          .memory_encoder = "maskmem_backbone.",
@@ -400,6 +399,7 @@ void read_tracker(const StateDict& state_dict, const std::optional<FolderReader>
     check_released_heads(heads, names, state_dict.source);
   }
   if (folder && folder->kind().heads != nullptr) read_heads_settings(*folder, heads);
+  if (multiplex) sam3::make_interactive(heads, *config.multiplex);
   visit_fields(heads, CheckFields{state_dict.source}, "tracker.");
   if (!heads_fit(heads, config.vision.neck.d_model)) {
     fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3",

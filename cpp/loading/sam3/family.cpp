@@ -199,7 +199,7 @@ ModelInfo info_of(const NetworkConfig& any) {
           .num_multimask_outputs =
               config.tracker ? config.tracker->mask_decoder.num_multimask_outputs : 0,
           .mask_threshold = config.mask_threshold,
-          .supports_video = config.tracker && config.tracker->memory,
+          .supports_video = config.tracker && (config.tracker->memory || config.multiplex),
           .supports_text = config.has_detector};
 }
 

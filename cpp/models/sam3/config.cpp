@@ -88,16 +88,6 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
   };
   // Without the tracker nothing reads its neck.
   if (!tracker) keys.emplace_back("detector.backbone.vision_backbone.sam2_convs.");
-  if (multiplex) {
-    // What follows objects of a video.
-    keys.insert(keys.end(),
-                {"tracker.model.maskmem_tpos_enc", "tracker.model.no_obj_embed_spatial",
-                 "tracker.model.output_valid_embed", "tracker.model.output_invalid_embed",
-                 "tracker.model.no_obj_ptr_linear.", "tracker.model.obj_ptr_tpos_proj.",
-                 "tracker.model.obj_ptr_proj.", "tracker.model.image_pe_layer.",
-                 "tracker.model.transformer.", "tracker.model.maskmem_backbone.",
-                 "tracker.model.sam_mask_decoder."});
-  }
   return keys;
 }
 
@@ -111,6 +101,7 @@ LayerSet Sam3Config::reduced_layers(WeightFormat) {
       "detector.backbone.vision_backbone.trunk.blocks",
       "detector.backbone.language_backbone.encoder.transformer",
       "tracker.transformer.encoder.layers",
+      "tracker.model.transformer.encoder.layers",
   };
   static constexpr std::string_view kExact[]{
       "detector.backbone.vision_backbone.trunk.blocks.0",
@@ -131,6 +122,7 @@ std::span<const std::string_view> Sam3Config::packed_layers() {
       "detector.transformer.decoder.layers.*.linear1",
       "detector.transformer.decoder.layers.*.linear2",
       "tracker.transformer.encoder.layers",
+      "tracker.model.transformer.encoder.layers",
   };
   return kLayers;
 }

@@ -21,6 +21,7 @@ struct InteractiveHeads {
     v("interactive_sam_mask_decoder", heads.sam_mask_decoder);
     v("interactive_mask_downsample", heads.mask_downsample);
     v("interactive_obj_ptr_proj", heads.obj_ptr_proj);
+    v("no_obj_ptr_linear", heads.no_obj_ptr_linear);
   }
 };
 
@@ -38,6 +39,15 @@ sam2::HeadsConfig tracker_heads(const VisionConfig& vision) {
   config.memory_attention.d_model = width;
   config.memory_attention.feat_size = config.base.grid();
   return config;
+}
+
+void make_interactive(sam2::HeadsConfig& heads, const MultiplexConfig& multiplex) {
+  heads.memory = false;
+  heads.mask_decoder.iou_prediction_use_sigmoid = false;
+  heads.base.sigmoid_scale_for_mem_enc = multiplex.sigmoid_scale_for_mem_enc;
+  heads.base.sigmoid_bias_for_mem_enc = multiplex.sigmoid_bias_for_mem_enc;
+  heads.base.binarize_mask_from_pts_for_mem_enc = false;
+  heads.base.use_linear_no_obj_ptr = true;
 }
 
 Tracker::Tracker(const sam2::HeadsConfig& sizes, bool is_interactive)

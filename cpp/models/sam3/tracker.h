@@ -8,6 +8,9 @@ namespace sam_rlx::sam3 {
 // Sizes and switches of the tracker on an image encoder. Upstream: sam3/model_builder.py,
 // build_tracker, and what sam3/model/sam3_tracker_base.py, Sam3TrackerBase, fixes.
 sam2::HeadsConfig tracker_heads(const VisionConfig& vision);
+// Those of SAM 3.1 are for clicks alone; what differs from SAM 3 and no tensor tells. Upstream:
+// sam3/model_builder.py, build_sam3_multiplex_video_model.
+void make_interactive(sam2::HeadsConfig& heads, const MultiplexConfig& multiplex);
 
 // SAM 2's heads on the second set of maps of SAM 3's neck, for clicks and videos: the same layers,
 // some of them under other names. Upstream: sam3/model/sam3_tracker_base.py, Sam3TrackerBase.

@@ -43,7 +43,9 @@ std::unique_ptr<VideoSession> VideoSession::clone(std::unique_ptr<FrameSource> s
                                               objects_.options(), std::move(source));
   State copy = state();
   copy.objects.frames = {};
-  for (auto& object : copy.objects.objects) object = object.clone();
+  for (auto* const objects : {&copy.objects.objects, &copy.objects.buckets}) {
+    for (auto& object : *objects) object = object.clone();
+  }
   other->restore(std::move(copy));
   other->labels_ = labels_;
   return other;
