@@ -1,5 +1,6 @@
 """`sam_rlx.parity` on checkpoints of SAM 3.1."""
 
+import numpy as np
 import pytest
 from sam_rlx import UnsupportedError
 from support import tiny_sam3, tiny_sam3_1
@@ -35,8 +36,8 @@ def test_layers_and_masks_are_the_same(tmp_path, images, weights):
 
 def test_a_damaged_layer_is_named(tmp_path, weights):
     good = tiny_sam3.save_safetensors(tmp_path / "x.safetensors", CONFIG, weights)
-    damaged = {**weights}
-    damaged[f"{HEADS}mask_decoder.pred_obj_score_head.layers.0.bias"] += 0.1
+    name = f"{HEADS}mask_decoder.pred_obj_score_head.layers.0.bias"
+    damaged = {**weights, name: weights[name] + np.float32(0.1)}
     bad = tiny_sam3.save_safetensors(tmp_path / "y.safetensors", CONFIG, damaged)
     report = parity.check(bad, reference_checkpoint=good, stages=["point"])
     assert report.first_difference == f"{HEADS}mask_decoder.pred_obj_score_head", str(report)
