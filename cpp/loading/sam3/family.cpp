@@ -12,8 +12,7 @@ namespace {
 
 constexpr Sign kSigns[] = {
     {"detector.", Dialect::kMeta},
-    {"sam3_model.backbone.vision_backbone.", Dialect::kMeta},
-    {"tracker.model.", Dialect::kMeta},
+    {"sam2_predictor.model.", Dialect::kMeta},
     {"backbone.vision_backbone.trunk.pos_embed", Dialect::kMeta},
     {"backbone.visual.trunk.pos_embed", Dialect::kMeta},
     {"visual.trunk.ln_pre.", Dialect::kMeta},
@@ -109,8 +108,8 @@ constexpr KeyRow kGgufNames[] = {
 
 // Other names of the parts; that of the trunk may stand without the detector's.
 constexpr KeyRow kParts[] = {
-    {"sam3_model.", "detector."},  // SAM 3.1 before its release
-    {"sam2_predictor.", "tracker."},
+    {"sam2_predictor.", "tracker."},  // SAM 3.1 before its release
+    {"sam3_model.", "detector."},
     {"detector.backbone.visual.", "detector.backbone.vision_backbone."},
     {"backbone.visual.", "backbone.vision_backbone."},
     {"visual.", "backbone.vision_backbone."},

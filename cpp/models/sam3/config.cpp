@@ -25,6 +25,13 @@ std::span<const Release> releases() {
               .license = "SAM License",
               .license_url = "https://github.com/facebookresearch/sam3/blob/main/LICENSE",
               .files = {{"3.0", "sam3.pt", 3'450'062'241}}},
+      Release{.variant = kVariant31,
+              .name = "sam3.1",
+              .purpose = "all that a text names, in images",
+              .source = "https://github.com/facebookresearch/sam3",
+              .license = "SAM License",
+              .license_url = "https://github.com/facebookresearch/sam3/blob/main/LICENSE",
+              .files = {{"3.1", "sam3.1_multiplex.pt", 3'502'755'717}}},
   };
   return kReleases;
 }

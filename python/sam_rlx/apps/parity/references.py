@@ -385,6 +385,13 @@ class Sam3Reference(Reference):
             self.network.supervise_joint_box_scores = False
 
 
+class Sam31Reference(Sam3Reference):
+    """sam3 with the neck and the heads for clicks of SAM 3.1: all that it has for images."""
+
+    chosen_masks = "tracker.model.interactive_sam_mask_decoder.low_res_masks"
+    stages = ("image", *CLICKS, "text", "example")
+
+
 REFERENCES: dict[str, type[Reference]] = {
     "sam": SamReference,
     "sam2": Sam2Reference,
