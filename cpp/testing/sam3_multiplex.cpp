@@ -80,8 +80,8 @@ Run make_multiplex_mask_decoder(const py::dict& c, const Weights& w, const Kerne
     const Array<float> slot_embed = array_of(in, "slot_embed");
     sam2::HighResFeatures high_res;
     const auto projected_by = [&](const Conv2d& conv, ConstView level) {
-      return conv.forward(
-          ctx, level.reshape({1, level.shape[0], level.shape[1], level.shape[2]}))[0];
+      return conv.forward(ctx,
+                          level.reshape({1, level.shape[0], level.shape[1], level.shape[2]}))[0];
     };
     sam2::MaskDecoder::adopt_high_res(ctx, projected_by(layer->conv_s0, view_of(level0, "level0")),
                                       projected_by(layer->conv_s1, view_of(level1, "level1")),
@@ -144,15 +144,15 @@ Run make_bucket_memory(const py::dict& c, const Weights& w, const KernelTable& k
                          .object_score_logits = scores.data()[i],
                          .is_conditioning = flags[i]});
     }
-    return result_of(model->multiplex.encode_new_memory(
-        ctx, model->tracker.heads, view_of(pix_feat, "pix_feat"), objects));
+    return result_of(model->multiplex.encode_new_memory(ctx, model->tracker.heads,
+                                                        view_of(pix_feat, "pix_feat"), objects));
   };
 }
 
-// map (g, g, C), level0, level1 after conv_s0 and conv_s1; what frames left behind: images, features
-// (n, g, g, C), pointers (n, slots, C), their numbers `frames` and the `prompted` ones among them;
-// frame, num_frames, reverse; slots (K,) -> masks (K, 4g, 4g), pointers (K, C), iou (K,), object
-// scores (K,)
+// map (g, g, C), level0, level1 after conv_s0 and conv_s1; what frames left behind: images,
+// features (n, g, g, C), pointers (n, slots, C), their numbers `frames` and the `prompted` ones
+// among them; frame, num_frames, reverse; slots (K,) -> masks (K, 4g, 4g), pointers (K, C), iou
+// (K,), object scores (K,)
 Run make_bucket_step(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto model = bucket_model(c, w, k);
   return [model](Context& ctx, const Arrays& in) -> py::object {
@@ -168,14 +168,13 @@ Run make_bucket_step(const py::dict& c, const Weights& w, const KernelTable& k) 
       return std::find(list.begin(), list.end(), frame) != list.end();
     };
     const sam2::MemoryChoice choice = sam2::select_memory(
-        multiplex.memory_bank,
-        {.frame_idx = in.at("frame").cast<std::int64_t>(),
-         .num_frames = in.at("num_frames").cast<std::int64_t>(),
-         .track_in_reverse = in.at("reverse").cast<bool>(),
-         .cond_frames = prompted,
-         .is_tracked = [&](std::int64_t frame) {
-           return holds(frames, frame) && !holds(prompted, frame);
-         }});
+        multiplex.memory_bank, {.frame_idx = in.at("frame").cast<std::int64_t>(),
+                                .num_frames = in.at("num_frames").cast<std::int64_t>(),
+                                .track_in_reverse = in.at("reverse").cast<bool>(),
+                                .cond_frames = prompted,
+                                .is_tracked = [&](std::int64_t frame) {
+                                  return holds(frames, frame) && !holds(prompted, frame);
+                                }});
     const sam3::BucketLookup lookup = [&](std::int64_t frame, bool) {
       const std::int64_t i = std::find(frames.begin(), frames.end(), frame) - frames.begin();
       return sam3::BucketOutput{view_of(images, "images")[i], view_of(features, "features")[i],

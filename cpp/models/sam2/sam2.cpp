@@ -171,11 +171,11 @@ SamOutputs Sam2Heads::use_mask_as_output(Context& ctx, const MaskInputs& in) con
   // The pointer comes from the heads, which see the mask as a prompt.
   const View prompt =
       mask_downsample.forward(ctx, mask.reshape({1, mask.shape[0], mask.shape[1], 1}));
-  const SamOutputs inner =
-      forward_sam_heads(ctx, {.backbone_features = in.backbone_features,
-                              .high_res = in.high_res,
-                              .prompt = {.mask = prompt.reshape({prompt.shape[1], prompt.shape[2]})},
-                              .multimask_output = in.multimask_output});
+  const SamOutputs inner = forward_sam_heads(
+      ctx, {.backbone_features = in.backbone_features,
+            .high_res = in.high_res,
+            .prompt = {.mask = prompt.reshape({prompt.shape[1], prompt.shape[2]})},
+            .multimask_output = in.multimask_output});
   copy_(ctx, out.obj_ptr, inner.obj_ptr);
   gate_obj_ptr_(ctx, out.obj_ptr, is_obj_appearing);
   out.object_score_logits = is_obj_appearing ? kMaskScale + kMaskBias : kMaskBias;
@@ -193,9 +193,8 @@ View Sam2Heads::scaled_mask(Context& ctx, const NewMemory& in) const {
   const Workspace::Scope scratch(ctx.workspace);
   ConstView mask = in.mask;
   if (!fits && mask.shape[0] != base.image_size) {
-    const View large = size == base.image_size
-                           ? out
-                           : ctx.workspace.floats({base.image_size, base.image_size});
+    const View large =
+        size == base.image_size ? out : ctx.workspace.floats({base.image_size, base.image_size});
     resize_bilinear(ctx, plane(mask), plane(large));
     mask = large;
   }

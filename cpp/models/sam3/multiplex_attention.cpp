@@ -141,8 +141,7 @@ void MultiplexAttentionLayer::feed_forward_(Context& ctx, View x) const {
 
 // ---------------------------------------------------------------- MultiplexAttention
 
-MultiplexAttention::MultiplexAttention(const MultiplexAttentionConfig& config,
-                                       std::int64_t d_model)
+MultiplexAttention::MultiplexAttention(const MultiplexAttentionConfig& config, std::int64_t d_model)
     : norm(d_model, 1e-5F) {
   for (std::int64_t i = 0; i < config.num_layers; ++i) layers.emplace_back(config, d_model);
 }

@@ -63,8 +63,7 @@ MultiplexMaskDecoder::Decoded MultiplexMaskDecoder::decode(Context& ctx, const I
   const Shape positions{in.map.shape[0] * in.map.shape[1], channels};
   transformer.forward_(ctx, {in.map.reshape(positions), in.image_pe.reshape(positions), tokens},
                        out.tokens, out.map.reshape(positions));
-  copy_(ctx, out.iou_predictions,
-        iou_prediction_head.forward(ctx, rows(out.tokens, slots, slots)));
+  copy_(ctx, out.iou_predictions, iou_prediction_head.forward(ctx, rows(out.tokens, slots, slots)));
   copy_(ctx, out.object_score_logits, pred_obj_score_head.forward(ctx, rows(out.tokens, 0, slots)));
   ctx.record(path + ".iou_prediction_head", out.iou_predictions);
   ctx.record(path + ".pred_obj_score_head", out.object_score_logits);

@@ -58,7 +58,8 @@ void Sam3::forward_image(Context& ctx, ConstView image, const ImageOutputs& out)
     tracker->forward_image(ctx, vision(), map, *out.tracker);
   }
   if (out.multiplex != nullptr) {
-    if (!multiplex) fail_internal("features for buckets from a checkpoint without SAM 3.1's tracker");
+    if (!multiplex)
+      fail_internal("features for buckets from a checkpoint without SAM 3.1's tracker");
     multiplex->forward_image(ctx, vision(), map, *out.multiplex);
   }
 }

@@ -45,7 +45,7 @@ struct Sam3 {
 
   // What is made of an image; null for what is not needed.
   struct ImageOutputs {
-    DetectorFeatures* detector = nullptr;    // only if there is a detector
+    DetectorFeatures* detector = nullptr;      // only if there is a detector
     sam2::ImageFeatures* tracker = nullptr;    // only if there is a tracker
     sam2::ImageFeatures* multiplex = nullptr;  // only if there is SAM 3.1's tracker
   };

@@ -95,8 +95,7 @@ class Sam3FrontEnd final : public ImageFrontEnd {
   }
   void forward_image(Context& ctx, ConstView input, const Outputs& out) const override {
     network().forward_image(
-        ctx, input,
-        {.detector = out.detector, .tracker = out.clicks, .multiplex = out.buckets});
+        ctx, input, {.detector = out.detector, .tracker = out.clicks, .multiplex = out.buckets});
   }
 };
 

@@ -171,8 +171,7 @@ std::vector<FrameOutputPtr> ObjectBuckets::track(Context& ctx, SessionState& sta
                                                       .reverse = step_of_all.reverse},
                                                      step_of_all.run_mem_encoder);
     for (std::size_t k = 0; k < taken.size(); ++k) {
-      outputs[bucket.members[k]] =
-          std::make_shared<const FrameOutput>(std::move(found.objects[k]));
+      outputs[bucket.members[k]] = std::make_shared<const FrameOutput>(std::move(found.objects[k]));
     }
     bucket.bucket->write().non_cond_frame_outputs.set(step_of_all.frame, std::move(found.bucket));
   }

@@ -80,8 +80,8 @@ std::vector<FrameOutputPtr> ObjectRules::track(Context& ctx, SessionState& state
     if (object.cond_frame_outputs.find(step.frame) != nullptr) continue;
     ctx.check_interrupt();
     const ObjectStep::Target target{.frame = frame(), .object = object, .reverse = step.reverse};
-    outputs.back() = std::make_shared<const FrameOutput>(
-        step_.run_tracking(ctx, target, step.run_mem_encoder));
+    outputs.back() =
+        std::make_shared<const FrameOutput>(step_.run_tracking(ctx, target, step.run_mem_encoder));
   }
   return outputs;
 }
@@ -90,8 +90,8 @@ void ObjectRules::remember(Context& ctx, SessionState& state, const EncodedFrame
                            std::span<const std::int64_t> handles, ConstView masks) const {
   for (std::size_t k = 0; k < handles.size(); ++k) {
     const ConstView mask = masks[static_cast<std::int64_t>(k)];
-    const SharedTensor memory = step_.encode_memory(
-        ctx, frame, {.mask = mask, .object_score_logits = logit_of_area(mask)});
+    const SharedTensor memory =
+        step_.encode_memory(ctx, frame, {.mask = mask, .object_score_logits = logit_of_area(mask)});
     TrackedObject& object = state.find(handles[k])->write();
     for (FrameOutputs* outputs : {&object.cond_frame_outputs, &object.non_cond_frame_outputs}) {
       outputs->change(frame.index, [&](FrameOutput& output) { output.maskmem_features = memory; });

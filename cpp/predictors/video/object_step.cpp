@@ -42,11 +42,10 @@ bool ObjectStep::wants_squares() const {
 
 void ObjectStep::encode(Context& ctx, const ImageView& image, bool with_detector,
                         EncodedFrame& frame) const {
-  front_end_->encode(
-      ctx, image, options_.resize.value_or(rules().resizes.of(options_.frames)),
-      {.clicks = &frame.features,
-       .detector = with_detector ? &frame.detector : nullptr,
-       .buckets = multiplex() != nullptr ? &frame.buckets : nullptr});
+  front_end_->encode(ctx, image, options_.resize.value_or(rules().resizes.of(options_.frames)),
+                     {.clicks = &frame.features,
+                      .detector = with_detector ? &frame.detector : nullptr,
+                      .buckets = multiplex() != nullptr ? &frame.buckets : nullptr});
   frame.has_detector = with_detector;
   keep_bucket_map(frame);
 }
@@ -75,12 +74,11 @@ std::vector<std::int64_t> ObjectStep::choose_frames(const TrackedObject& object,
     const auto& [t, value] = reverse ? *next++ : *--next;
     return sam3::ScoredFrame{t, value.output->eff_iou_score};
   };
-  return sam3::frame_filter(
-      {.frame_idx = frame,
-       .num_frames = num_frames_.value_or(sam2::kMaxFrames),
-       .track_in_reverse = reverse,
-       .max_obj_ptrs_in_encoder = memory_bank().max_obj_ptrs_in_encoder},
-      nearest);
+  return sam3::frame_filter({.frame_idx = frame,
+                             .num_frames = num_frames_.value_or(sam2::kMaxFrames),
+                             .track_in_reverse = reverse,
+                             .max_obj_ptrs_in_encoder = memory_bank().max_obj_ptrs_in_encoder},
+                            nearest);
 }
 
 sam2::MemoryChoice ObjectStep::choose_memory(const Target& target) const {
@@ -241,8 +239,8 @@ View ObjectStep::condition_bucket(Context& ctx, const BucketTarget& target) cons
                               .obj_ptrs = output.obj_ptr};
   };
   copy_(ctx, out,
-        multiplex()->prepare_memory_conditioned_features(
-            ctx, shared_attention(ctx, target.frame), map, choice, lookup));
+        multiplex()->prepare_memory_conditioned_features(ctx, shared_attention(ctx, target.frame),
+                                                         map, choice, lookup));
   return out;
 }
 
@@ -262,11 +260,10 @@ ObjectStep::BucketStep ObjectStep::run_bucket(Context& ctx, const BucketTarget& 
   for (std::size_t k = 0; k < target.slots.size(); ++k) {
     const auto i = static_cast<std::int64_t>(k);
     const ConstView mask = outputs.low_res_masks[i];
-    step.objects.push_back(
-        output_of({.low_res_mask = outputs.low_res_masks[i],
-                   .obj_ptr = outputs.obj_ptrs[i],
-                   .iou_prediction = outputs.iou_predictions[k],
-                   .object_score_logits = outputs.object_score_logits[k]}));
+    step.objects.push_back(output_of({.low_res_mask = outputs.low_res_masks[i],
+                                      .obj_ptr = outputs.obj_ptrs[i],
+                                      .iou_prediction = outputs.iou_predictions[k],
+                                      .object_score_logits = outputs.object_score_logits[k]}));
     step.objects.back().is_in_bucket = true;
     masks.push_back({.slot = target.slots[k],
                      .mask = mask,

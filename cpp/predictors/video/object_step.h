@@ -90,9 +90,8 @@ class ObjectStep {
   FrameOutput encode_bucket(Context& ctx, const EncodedFrame& frame,
                             std::span<const sam3::MultiplexTracker::SlotMask> masks,
                             std::span<const SharedTensor> obj_ptrs) const;
-  SharedTensor encode_bucket_memory(
-      Context& ctx, const EncodedFrame& frame,
-      std::span<const sam3::MultiplexTracker::SlotMask> masks) const;
+  SharedTensor encode_bucket_memory(Context& ctx, const EncodedFrame& frame,
+                                    std::span<const sam3::MultiplexTracker::SlotMask> masks) const;
 
   // ---- what the object attends to
   sam2::MemoryChoice choose_memory(const Target& target) const;

@@ -131,7 +131,7 @@ struct TrackedObject {
   static constexpr std::int64_t kPrompts = -1;
 
   std::int64_t handle = 0;
-  std::int64_t batch = 0;           // objects of one number run as one batch; see ObjectBatches
+  std::int64_t batch = 0;  // objects of one number run as one batch; see ObjectBatches
   // Of the batch, below 0: none yet; of a bucket the first one of it. See ObjectBuckets.
   std::int64_t slot = -1;
   std::int64_t end_slot = 0;        // of a bucket: those of the batch before it were given

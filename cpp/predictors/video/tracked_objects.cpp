@@ -93,8 +93,10 @@ void TrackedObjects::reset() {
   state_.open_batch = 0;
 }
 
-void TrackedObjects::adopt(std::vector<SessionState::Object> objects, std::optional<Size> orig_hw) {
+void TrackedObjects::adopt(std::vector<SessionState::Object> objects,
+                           std::vector<SessionState::Object> buckets, std::optional<Size> orig_hw) {
   state_.objects = std::move(objects);
+  state_.buckets = std::move(buckets);
   state_.orig_hw = orig_hw;
   state_.open_batch = 0;
   for (const auto& object : state_.objects) {
@@ -274,10 +276,8 @@ void TrackedObjects::track(std::int64_t index, bool reverse, const HandleSet* on
 void TrackedObjects::track_objects(const TrackStep& step) {
   Context ctx = context();
   for (const std::int64_t handle : step.handles) known_object(handle, "propagate");
-  std::vector<FrameOutputPtr> outputs =
-      rules_->track(ctx, state_, step, [&]() -> EncodedFrame& {
-        return cached_frame(step.frame, "propagate");
-      });
+  std::vector<FrameOutputPtr> outputs = rules_->track(
+      ctx, state_, step, [&]() -> EncodedFrame& { return cached_frame(step.frame, "propagate"); });
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     SessionState::Object& object = *state_.find(step.handles[i]);
     TrackedObject& target = object.write();

@@ -53,8 +53,9 @@ class TrackedObjects {
   const std::vector<SessionState::Object>& objects() const { return state_.objects; }
   // Null: there is none.
   const TrackedObject* find(std::int64_t handle) const { return state_.find(handle); }
-  // Objects and size of a session that was saved.
-  void adopt(std::vector<SessionState::Object> objects, std::optional<Size> orig_hw);
+  // Objects, buckets and size of a session that was saved.
+  void adopt(std::vector<SessionState::Object> objects, std::vector<SessionState::Object> buckets,
+             std::optional<Size> orig_hw);
 
   // ---- frames. All have the size of the first one; an image that was resized before comes with
   // the size that it had. Of the last two, what the encoder made of them is kept.
