@@ -194,7 +194,7 @@ class VideoPredictor:
     ) -> None:
         self._model = as_model(model)
         given = {"fill_hole_area": fill_hole_area, "use_memory_selection": memory_selection}
-        options = _options.checked("video", model.family, given, given)
+        options = _options.checked("video", model.family, given, given, model.core)
         self._options = {
             "fill_hole_area": options["fill_hole_area"],
             "non_overlap_masks": as_flag("non_overlap_masks", non_overlap_masks),

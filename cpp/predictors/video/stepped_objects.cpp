@@ -92,12 +92,12 @@ std::vector<FrameOutputPtr> SteppedObjects::run(const Call& call) {
   keep(call, all);
   std::vector<FrameOutputPtr> outputs(objects_.size());
   for (std::size_t i = 0; i < objects_.size(); ++i) {
-    const auto made =
-        std::find_if(all.begin(), all.end(), [&](const Fresh& fresh) { return fresh.number == i; });
+    const auto made = std::find_if(all.begin(), all.end(),
+                                   [&](const Fresh& fresh) { return fresh.number == i; });
     const bool is_cond = made == all.end() || made->is_cond;
     const TrackedObject& object = objects_[i];
-    outputs[i] =
-        (is_cond ? object.cond_frame_outputs : object.non_cond_frame_outputs).share(call.frame);
+    outputs[i] = (is_cond ? object.cond_frame_outputs : object.non_cond_frame_outputs)
+                     .share(call.frame);
   }
   return outputs;
 }
@@ -148,8 +148,9 @@ void SteppedObjects::encode_memories(Context& ctx, const EncodedFrame& frame,
     if (fresh.input->is_new && fresh.input->mask.data != nullptr) {
       const ConstView given = fresh.input->mask;
       const View logits = ctx.workspace.floats(given.shape);
-      std::transform(given.data, given.data + given.numel(), logits.data,
-                     [](float value) { return value * sam2::kMaskScale + sam2::kMaskBias; });
+      std::transform(given.data, given.data + given.numel(), logits.data, [](float value) {
+        return value * sam2::kMaskScale + sam2::kMaskBias;
+      });
       mask = logits;
     }
     fresh.output.maskmem_features =
