@@ -55,12 +55,12 @@ MultiplexTracker::MultiplexTracker(const MultiplexConfig& sizes)
                   .use_maskmem_tpos_v2 = true},
       obj_ptr_tpos_proj(sizes.d_model(), sizes.d_model()),
       obj_ptr_proj(sizes.d_model(), sizes.d_model(), sizes.d_model(), 3),
-      image_pe_layer{.num_pos_feats = sizes.d_model() / 2},
       memory_attention(sizes.memory_attention, sizes.d_model()),
       mask_downsampler(sizes.d_model(), sizes.memory_encoder.total_stride, sizes.mask_channels(),
                        sizes.memory_encoder.starting_out_chan),
       pix_feat_proj(sizes.d_model(), sizes.d_model(), kConv1x1),
       sam_mask_decoder(sizes.mask_decoder, sizes.multiplex_count) {
+  image_pe_layer.num_pos_feats = config.d_model() / 2;
   for (std::int64_t i = 0; i < config.memory_encoder.fuser_layers; ++i) {
     fuser.layers.emplace_back(config.d_model());
   }

@@ -18,8 +18,8 @@ namespace sam_rlx {
 namespace {
 
 // A masklet is reconditioned only where its object score is above this. Upstream compares it with
-// the logit, as here.
-constexpr float kReconditionLogit = 0.8F;
+// the logit, as here; SAM 3.1 with the probability.
+constexpr float kReconditionLogit = 0.8F, kReconditionProbability = 0.8F;
 
 class Stopwatch {
  public:
@@ -175,7 +175,11 @@ void MaskletTracker::recondition(Context& ctx, const Step& step, const FrameDete
   for (const auto& [obj_id, detection] : plan.association.confident) {
     const auto position =
         std::find(state_.obj_ids.begin(), state_.obj_ids.end(), obj_id) - state_.obj_ids.begin();
-    if (!(propagated.object_score_logits[at(position)] > kReconditionLogit)) continue;
+    const float logit = propagated.object_score_logits[at(position)];
+    const bool is_sure = config_.association.use_iom_recondition
+                             ? sigmoid(logit) > kReconditionProbability
+                             : logit > kReconditionLogit;
+    if (!is_sure) continue;
     const Workspace::Scope scratch(ctx.workspace);
     objects_->add_masklet({.frame = step.frame, .handle = obj_id, .owner = owner_},
                           input_mask(ctx, found.masks.view()[detection]));

@@ -134,16 +134,16 @@ struct TrackedObject {
   std::int64_t batch = 0;  // objects of one number run as one batch; see ObjectBatches
   // Of the batch, below 0: none yet; of a bucket the first one of it. See ObjectBuckets.
   std::int64_t slot = -1;
-  std::int64_t end_slot = 0;        // of a bucket: those of the batch before it were given
-  std::int64_t owner = kPrompts;    // else the text that found it
-  bool is_masklet = false;          // of a text, which says when it is tracked
-  ByFrame<ClickedPoints> points;    // prompts
-  FrameSet mask_frames;             // frames whose prompt is a mask
-  FrameOutputs cond_frame_outputs;  // of frames with prompts
-  FrameOutputs non_cond_frame_outputs;
+  std::int64_t end_slot = 0;             // of a bucket: those of the batch before it were given
+  std::int64_t owner = kPrompts;         // else the text that found it
+  bool is_masklet = false;               // of a text, which says when it is tracked
+  ByFrame<ClickedPoints> points = {};    // prompts
+  FrameSet mask_frames = {};             // frames whose prompt is a mask
+  FrameOutputs cond_frame_outputs = {};  // of frames with prompts
+  FrameOutputs non_cond_frame_outputs = {};
   // Outputs of prompts since the last propagation.
-  FrameOutputs temp_cond, temp_non_cond;
-  ByFrame<bool> frames_tracked;  // to whether it was in reverse
+  FrameOutputs temp_cond = {}, temp_non_cond = {};
+  ByFrame<bool> frames_tracked = {};  // to whether it was in reverse
 
   // The output of tracking: as a frame with prompts first. Null: none.
   const FrameOutput* tracked_output(std::int64_t frame) const;
