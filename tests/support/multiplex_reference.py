@@ -152,9 +152,7 @@ class Attention(_Module):
         self.layers = nn.ModuleList(AttentionLayer(sizes) for _ in range(sizes.num_layers))
         self.norm = nn.LayerNorm(sizes.d_model)
 
-    def forward(
-        self, image: Any, image_pos: Any, memory_image: Any, memory: Any, pos: Any
-    ) -> Any:
+    def forward(self, image: Any, image_pos: Any, memory_image: Any, memory: Any, pos: Any) -> Any:
         """As an `AttentionLayer`; image_pos (1, N, C)."""
         x = (image + 0.1 * image_pos).expand(len(memory), -1, -1)
         for layer in self.layers:

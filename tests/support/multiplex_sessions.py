@@ -256,7 +256,9 @@ class Session:
             buckets.setdefault(batch.slots[obj] // self.slots, []).append(obj)
         return buckets
 
-    def track(self, start: int | None = None, last: int | None = None, reverse: bool = False) -> Any:
+    def track(
+        self, start: int | None = None, last: int | None = None, reverse: bool = False
+    ) -> Any:
         """Track from a frame on; gives frames."""
         self._preflight()
         first = min(t for b in self.batches for p in b.pasts.values() for t in p.prompted)
@@ -353,6 +355,4 @@ def check(
         exact = play(double, frames, steps, torch.float64)
     options = {"history": None, "resize": "integer", **options}
     session = sam_rlx.VideoPredictor(model, frames, **options)
-    return upstream_video.hold(
-        parity, upstream_video.play_ours(session, steps), exact, single
-    )
+    return upstream_video.hold(parity, upstream_video.play_ours(session, steps), exact, single)

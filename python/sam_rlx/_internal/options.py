@@ -17,7 +17,21 @@ _OF_PACKAGED: dict[Kind, dict[str, Any]] = {
 }
 # The same of a version. Upstream: sam3/model_builder.py, build_sam3_multiplex_video_predictor.
 _OF_VERSIONS: dict[str, dict[Kind, dict[str, Any]]] = {
-    "3.1": {"video": {"use_memory_selection": False}}
+    "3.1": {
+        "video": {"use_memory_selection": False},
+        "text": {
+            "score_threshold_detection": 0.4,
+            "det_nms_use_iom": True,
+            "new_det_thresh": 0.65,
+            "use_iom_recondition": True,
+            "iom_thresh_recondition": 0.5,
+            "suppress_det_close_to_boundary": True,
+            "init_trk_keep_alive": 0,
+            "max_trk_keep_alive": 8,
+            "min_trk_keep_alive": -4,
+            "fill_hole_area": 0,
+        },
+    }
 }
 
 
