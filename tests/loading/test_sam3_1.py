@@ -7,6 +7,7 @@ text names and all masks of clicks, at the precisions that were trained weights 
 import json
 import math
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def path(tmp_path_factory, weights, metadata):
 
 @pytest.fixture(scope="module")
 def image():
-    return sam_rlx.io.read_image(sam_rlx._core.__file__.rsplit("/", 1)[0] + "/assets/coffee.jpg")
+    return sam_rlx.io.read_image(Path(sam_rlx.__file__).parent / "assets" / "coffee.jpg")
 
 
 def clicked(source, image, **options):
@@ -158,12 +159,10 @@ def test_variants_are_told_apart(testing, tmp_path, tracker):
 def test_the_model_tells_what_it_is(path, weights):
     model = sam_rlx.load_model(path)
     assert (model.family, model.version) == ("sam3", "3.1")
-    assert (model.supports_text, model.supports_video) == (True, False)
+    assert model.supports_text
     report = model.report()
     assert not report["unexpected"]
     assert all(n.startswith((TRACKER, "detector.backbone.language")) for n in report["ignored"])
-    with pytest.raises(UnsupportedError):
-        sam_rlx.VideoPredictor(model, np.zeros((2, 32, 32, 3), np.uint8))
 
 
 def test_it_computes_what_sam3_does_with_these_weights(path, nano, image):
@@ -175,6 +174,7 @@ def test_it_computes_what_sam3_does_with_these_weights(path, nano, image):
     iou = 1 / (1 + np.exp(-ours.iou_predictions.astype(float)))
     np.testing.assert_allclose(iou, theirs.iou_predictions, atol=1e-6)
     ours, theirs = (named(source, image) for source in (path, nano))
+    assert len(ours.scores) > 5
     for field in ("masks", "boxes", "scores"):
         np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field))
 
@@ -192,7 +192,7 @@ def test_embeddings_bring_everything_back(path, image, tmp_path):
 def test_everything_mode(path, image):
     model = sam_rlx.load_model(path)
     records = sam_rlx.MaskGenerator(
-        model, points_per_side=3, pred_iou_thresh=-100.0, stability_score_thresh=0.0
+        model, points_per_side=3, pred_iou_thresh=0.0, stability_score_thresh=0.0
     ).generate(image)
     assert records
 
@@ -238,14 +238,16 @@ def test_names_are_short_enough_for_ggml(path, tmp_path):
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_other_precisions(path, image, precision):
+def test_other_precisions(path, nano, image, precision):
+    """The same layers are rounded as in SAM 3, whose masks hold to a mean IoU of 0.98."""
+    for call in (clicked, named):
+        ours, theirs = (call(source, image, precision=precision) for source in (path, nano))
+        np.testing.assert_array_equal(ours.masks, theirs.masks)
     plain, found = clicked(path, image), clicked(path, image, precision=precision)
+    assert np.any(plain.low_res_masks != found.low_res_masks)
     best = int(np.argmax(plain.iou_predictions))
     a, b = plain.masks[best], found.masks[best]
-    assert (a & b).sum() / (a | b).sum() > 0.9
-    assert np.any(plain.low_res_masks != found.low_res_masks)
-    one, other = named(path, image), named(path, image, precision=precision)
-    assert abs(len(one.scores) - len(other.scores)) <= 1
+    assert (a & b).sum() / (a | b).sum() > 0.98
 
 
 BEGINNINGS = {
@@ -309,8 +311,7 @@ DAMAGE = {
     "no neck for videos": (f"{NECK}propagation_convs.", None, r"propagation_convs\.0\.conv_1x1"),
     "no embedding of clicks": (f"{TRACKER}interactivity_no_mem_embed", None, "no_mem_embed"),
     "no slots": (f"{TRACKER}output_valid_embed", None, "output_valid_embed"),
-    "flat slots": (f"{TRACKER}output_valid_embed", np.zeros(4, np.float32), "output_valid_embed"),
-    "no slot": (f"{TRACKER}output_valid_embed", np.zeros((0, 8), np.float32), "multiplex_count"),
+    "no slot": (f"{TRACKER}output_valid_embed", np.zeros((0, 8), np.float32), "output_valid_embed"),
     "another width of the bucket": (
         f"{TRACKER}sam_mask_decoder.iou_token.weight",
         np.zeros((16, 24), np.float32),

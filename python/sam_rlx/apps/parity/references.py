@@ -267,7 +267,7 @@ class Sam3Reference(Reference):
 
     name = "sam3"
     chosen_masks = "tracker.sam_mask_decoder.low_res_masks"
-    stages = ("image", *CLICKS, "text", "example", "video", "video_text")
+    stages: tuple[str, ...] = ("image", *CLICKS, "text", "example", "video", "video_text")
     before: ClassVar = {
         "detector.backbone.vision_backbone.trunk.patch_embed": (
             "backbone.vision_backbone.trunk.ln_pre"
