@@ -37,7 +37,7 @@ struct Sign {
 struct ModelInfo {
   std::string family;
   std::string variant;  // "vit_b", "hiera_t", ..., the metadata's, or "custom"
-  std::string version;  // "1.0", "2.0", "2.1", "3.0"
+  std::string version;  // "1.0", "2.0", "2.1", "3.0", "3.1"
   std::int64_t img_size = 0;
   std::int64_t mask_side = 0;              // of mask prompts and low-resolution masks
   std::int64_t num_multimask_outputs = 0;  // masks of a prompt set where several are asked for

@@ -56,8 +56,6 @@ constexpr Relative kRelatives[] = {
     {"mask_decoder.final_output_upscaling_layers.", "EfficientSAM", kOtherEncoder, "sam"},
     {"prompt_encoder.bbox_top_left_embeddings.", "EfficientSAM", kOtherEncoder, "sam"},
     {"image_encoder.neck.convs.0.conv_1x1.", "EfficientTAM", kOtherNetwork, "sam2"},
-    {"tracker.model.interactive_", "SAM 3.1", kOtherNetwork, "sam3"},
-    {"interactive_convs.", "SAM 3.1", kOtherNetwork, "sam3"},
 };
 
 // The first convolution tells how all are laid out.

@@ -33,7 +33,8 @@ BitMasks::BitMasks(Context& ctx, ConstView logits) : count_(logits.shape[0]) {
                });
 }
 
-std::vector<float> mask_iou(Context& ctx, const BitMasks& a, const BitMasks& b) {
+std::vector<float> mask_iou(Context& ctx, const BitMasks& a, const BitMasks& b,
+                            MaskOverlap overlap) {
   if (a.count() > 0 && b.count() > 0 && a.words() != b.words()) {
     fail("mask_iou", "masks of one size", "different ones");
   }
@@ -46,7 +47,9 @@ std::vector<float> mask_iou(Context& ctx, const BitMasks& a, const BitMasks& b) 
                      const std::uint64_t *const x = a.bits(i), *const y = b.bits(j);
                      std::int64_t shared = 0;
                      for (std::int64_t w = 0; w < words; ++w) shared += std::popcount(x[w] & y[w]);
-                     const std::int64_t all = a.area(i) + b.area(j) - shared;
+                     const std::int64_t all = overlap == MaskOverlap::kOfUnion
+                                                  ? a.area(i) + b.area(j) - shared
+                                                  : std::min(a.area(i), b.area(j));
                      ious[static_cast<std::size_t>(i * columns + j)] =
                          static_cast<float>(shared) /
                          static_cast<float>(std::max<std::int64_t>(all, 1));

@@ -23,9 +23,12 @@ class BitMasks {
   std::vector<std::int64_t> areas_;
 };
 
+// What two masks share is divided by what they cover together, or by the smaller of the two.
+enum class MaskOverlap { kOfUnion, kOfSmaller };
 // IoU of each of N masks with each of M, in float32, row by row: (N, M). Empty masks have 0. Raises
 // InvalidArgument when the masks have different sizes. Upstream: sam3/perflib/masks_ops.py,
-// mask_iou.
-std::vector<float> mask_iou(Context& ctx, const BitMasks& a, const BitMasks& b);
+// mask_iou; of the smaller mask SAM 3.1's mask_iom.
+std::vector<float> mask_iou(Context& ctx, const BitMasks& a, const BitMasks& b,
+                            MaskOverlap overlap = MaskOverlap::kOfUnion);
 
 }  // namespace sam_rlx

@@ -43,21 +43,21 @@ void rotate_(Context& ctx, const AxialAngles& angles, View x) {
                });
 }
 
-void rotate_heads_(Context& ctx, const AxialAngles& angles, std::int64_t num_heads, View qkv) {
+void rotate_heads_(Context& ctx, const AxialAngles& angles, std::int64_t heads, View map) {
   constexpr std::int64_t kGrain = 16;  // docs/develop/optimizations.md: work-items
   const std::int64_t head_dim = 4 * angles.cos.shape.last(), side = angles.side;
-  const std::int64_t row = 3 * num_heads * head_dim;
-  if (qkv.shape.rank() != 4 || qkv.shape.last() != row) {
-    fail("rotate_heads_", "a fused projection (B, H, W, " + std::to_string(row) + ")",
-         qkv.shape.str());
+  if (map.shape.rank() != 4 || map.shape.last() < heads * head_dim) {
+    fail("rotate_heads_",
+         "a map (B, H, W, C) of at least " + std::to_string(heads * head_dim) + " channels",
+         map.shape.str());
   }
-  const std::int64_t height = qkv.shape[1], width = qkv.shape[2];
-  parallel_for({ctx.num_threads, qkv.shape.rows(), kGrain, qkv.shape.last() * kNumberWork},
+  const std::int64_t height = map.shape[1], width = map.shape[2], row = map.shape.last();
+  parallel_for({ctx.num_threads, map.shape.rows(), kGrain, row * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const std::int64_t y = i / width % height % side, x = i % width % side;
-                   for (std::int64_t head = 0; head < 2 * num_heads; ++head) {
-                     rotate_row(angles, y, x, qkv.data + i * row + head * head_dim);
+                   for (std::int64_t head = 0; head < heads; ++head) {
+                     rotate_row(angles, y, x, map.data + i * row + head * head_dim);
                    }
                  }
                });

@@ -24,8 +24,8 @@ struct CenteredAngles {
 // Turns the rows of x (n * side * side, C) in place; the grid repeats n times, row by row.
 void rotate_(Context& ctx, const AxialAngles& angles, View x);
 
-// Turns the queries and keys of each head in a fused projection (B, H, W, 3C), in place; the grid
-// repeats over the map from its corner on. C here is that of one head.
-void rotate_heads_(Context& ctx, const AxialAngles& angles, std::int64_t num_heads, View qkv);
+// Turns the first `heads` heads of each row of a map (B, H, W, C), in place, such as the queries
+// and keys of a fused projection; the grid repeats over the map from its corner on.
+void rotate_heads_(Context& ctx, const AxialAngles& angles, std::int64_t heads, View map);
 
 }  // namespace sam_rlx

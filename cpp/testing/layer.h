@@ -118,6 +118,7 @@ const Makers& sam2_heads_makers();
 const Makers& sam3_detector_makers();
 const Makers& sam3_image_makers();
 const Makers& sam3_tracker_makers();
+const Makers& sam3_multiplex_makers();
 const Makers& sam3_text_makers();
 
 }  // namespace sam_rlx

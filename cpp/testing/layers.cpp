@@ -393,8 +393,8 @@ namespace {
 const Maker& maker_of(const std::string& name) {
   for (const Makers* const table :
        {&sam_makers(), &sam2_image_makers(), &sam2_memory_makers(), &sam2_heads_makers(),
-        &sam3_detector_makers(), &sam3_image_makers(), &sam3_text_makers(),
-        &sam3_tracker_makers()}) {
+        &sam3_detector_makers(), &sam3_image_makers(), &sam3_text_makers(), &sam3_tracker_makers(),
+        &sam3_multiplex_makers()}) {
     if (const auto entry = table->find(name); entry != table->end()) return entry->second;
   }
   fail("layer", "a known layer", name);

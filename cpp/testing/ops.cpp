@@ -422,16 +422,16 @@ void register_planes(py::module_& m) {
       "planes"_a, "height"_a, "width"_a, "isa"_a = py::none(), "num_threads"_a = 1);
   m.def(
       "rotate_heads",
-      [](const FloatArray& qkv, const FloatArray& cos, const FloatArray& sin,
-         std::int64_t num_heads, const Isa& isa, int num_threads) {
+      [](const FloatArray& map, const FloatArray& cos, const FloatArray& sin, std::int64_t heads,
+         const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
-        FloatArray out = make_array(shape_of(qkv));
-        copy_(test.context, mutable_view_of(out), view_of(qkv));
-        rotate_heads_(test.context, {cos.shape(0), view_of(cos), view_of(sin)}, num_heads,
+        FloatArray out = make_array(shape_of(map));
+        copy_(test.context, mutable_view_of(out), view_of(map));
+        rotate_heads_(test.context, {cos.shape(0), view_of(cos), view_of(sin)}, heads,
                       mutable_view_of(out));
         return out;
       },
-      "qkv"_a, "cos"_a, "sin"_a, "num_heads"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+      "map"_a, "cos"_a, "sin"_a, "heads"_a, "isa"_a = py::none(), "num_threads"_a = 1);
   m.def(
       "rotate",
       [](const FloatArray& x, const FloatArray& cos, const FloatArray& sin, const Isa& isa,

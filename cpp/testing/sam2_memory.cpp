@@ -67,10 +67,12 @@ Run make_mask_decoder(const py::dict& c, const Weights& w, const KernelTable& k)
 
 // ---------------------------------------------------------------- memory encoder
 
-// x (1, S, S, 1)
+// x (1, S, S, in_channels)
 Run make_mask_downsampler(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam2::MaskDownSampler(get<std::int64_t>(c, "embed_dim", 256),
-                                                  get<std::int64_t>(c, "total_stride", 16)),
+                                                  get<std::int64_t>(c, "total_stride", 16),
+                                                  get<std::int64_t>(c, "in_channels", 1),
+                                                  get<std::int64_t>(c, "starting_out_chan", 1)),
                             w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");

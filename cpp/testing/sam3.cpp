@@ -93,10 +93,14 @@ std::vector<std::int64_t> sam3_allocations(const std::string& path, int calls) {
   return taken;
 }
 
-// Parameters of the released SAM 3 with its tracker: [(name, shape), ...].
-std::vector<std::pair<std::string, std::vector<std::int64_t>>> released_parameters() {
+// Parameters of the released SAM 3, or SAM 3.1, with its tracker: [(name, shape), ...].
+std::vector<std::pair<std::string, std::vector<std::int64_t>>> released_parameters(bool is_3_1) {
   sam3::Sam3Config config;
   config.vision.neck.add_sam2_neck = true;
+  if (is_3_1) {
+    config.use_3_1();
+    config.use_multiplex();
+  }
   config.tracker = sam3::tracker_heads(config.vision);
   sam3::Sam3 network(config);
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> result;
@@ -111,7 +115,7 @@ std::vector<std::pair<std::string, std::vector<std::int64_t>>> released_paramete
 }  // namespace
 
 void register_sam3(py::module_& m) {
-  m.def("sam3_parameters", released_parameters);
+  m.def("sam3_parameters", released_parameters, py::arg("is_3_1") = false);
   m.def("sam3_allocations", sam3_allocations, py::arg("path"), py::arg("calls"));
   m.def("sam3_config", config_of, py::arg("path"), py::arg("variant") = py::none());
   m.def(

@@ -109,7 +109,7 @@ class Model:
 
     @property
     def version(self) -> str:
-        """Version of the family: ``"1.0"``, ``"2.0"``, ``"2.1"`` or ``"3.0"``.
+        """Version of the family: ``"1.0"``, ``"2.0"``, ``"2.1"``, ``"3.0"`` or ``"3.1"``.
 
         ``"2"`` for SAM 2 without its memory, which alone tells 2.0 from 2.1.
         """

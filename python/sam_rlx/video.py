@@ -145,7 +145,8 @@ class VideoPredictor:
         these are kept. None: all, as upstream.
     memory_selection : bool, optional
         SAM 3 only. True: of tracked frames, those that show the objects well are remembered, as
-        the tracker of upstream's video model does (default). False: the last ones, as SAM 2 does.
+        the tracker of upstream's video model does (default). False: the last ones, as SAM 2 and
+        SAM 3.1 do, which take nothing else.
     resize : {"video", "float", "integer"}
         How frames become as large as the model's input. "video": as upstream's loaders of videos
         do, which differ from its image predictors and from each other. Images and pushed frames:
@@ -194,7 +195,7 @@ class VideoPredictor:
     ) -> None:
         self._model = as_model(model)
         given = {"fill_hole_area": fill_hole_area, "use_memory_selection": memory_selection}
-        options = _options.checked("video", model.family, given, given)
+        options = _options.checked("video", model.family, given, given, model.core)
         self._options = {
             "fill_hole_area": options["fill_hole_area"],
             "non_overlap_masks": as_flag("non_overlap_masks", non_overlap_masks),
@@ -209,7 +210,9 @@ class VideoPredictor:
         self._core = _core.VideoSession(model.core, as_num_threads(num_threads), core, source)
         self._frames = source
         self._text_options = text_prompts.checked_options(
-            as_mapping("text_options", text_options), source is None
+            as_mapping("text_options", text_options),
+            source is None,
+            _options.own_defaults("text", model.core),
         )
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Short names: one for each name of the largest models, none too long for ggml, and back."""
 
 import pytest
-from support import tiny, tiny_sam2
+from support import tiny, tiny_sam2, tiny_sam3_1
 
 LONGEST = 63  # bytes of a name in ggml
 
@@ -14,12 +14,13 @@ def names(testing):
         if family == "sam2":
             config = tiny_sam2.VARIANTS["hiera_l"]
             return [*tiny_sam2.image_encoder_shapes(config), *tiny_sam2.heads_shapes(config)]
-        return [name for name, _ in testing.sam3_parameters()]
+        of_sam3 = [name for is_3_1 in (0, 1) for name, _ in testing.sam3_parameters(is_3_1)]
+        return list(dict.fromkeys([*of_sam3, *tiny_sam3_1.tracker_shapes(256)]))
 
     return of
 
 
-@pytest.mark.parametrize(("family", "count"), [("sam", 594), ("sam2", 903), ("sam3", 1400)])
+@pytest.mark.parametrize(("family", "count"), [("sam", 594), ("sam2", 903), ("sam3", 1900)])
 def test_short_names_are_short_and_lead_back(testing, names, family, count):
     meta = names(family)
     assert len(meta) >= count

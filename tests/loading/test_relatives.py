@@ -36,8 +36,6 @@ NAMES = {
     "image_encoder.blocks.0.attn.qkv.weight_scale": "numbers with scales",
     "image_encoder.blocks.0.attn.qkv.SCB": r"numbers with scales of their own \(bitsandbytes\)",
     "image_encoder.blocks.0.attn.qkv.qweight": r"numbers with scales of their own \(GPTQ, AWQ\)",
-    "tracker.model.interactive_mask_decoder.x": r"SAM 3\.1",
-    "detector.backbone.interactive_convs.0.weight": r"SAM 3\.1",
 }
 
 

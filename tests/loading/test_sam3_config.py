@@ -80,7 +80,7 @@ def test_a_contradicting_variant_is_refused(testing, tmp_path):
     path = save(tmp_path / "tiny.safetensors", TINY, tiny_sam3.metadata(TINY))
     with pytest.raises(sam_rlx.CheckpointError, match=r"width 1024.*\(the file is tiny\)"):
         testing.sam3_config(path, "sam3")
-    with pytest.raises(sam_rlx.UnsupportedError, match="variant: expected sam3, found vit_b"):
+    with pytest.raises(sam_rlx.UnsupportedError, match=r"expected sam3 or sam3\.1, found vit_b"):
         testing.sam3_config(path, "vit_b")
 
 

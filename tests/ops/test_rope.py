@@ -38,7 +38,7 @@ def test_wrong_shapes():
     [((1, 4, 4), 4, 2, 2), ((2, 3, 7), 3, 1, 5), ((1, 9, 5), 4, 3, 16), ((0, 2, 2), 2, 1, 1)],
 )
 def test_rotate_heads(shape, side, heads, quarter):
-    """Queries and keys of each head turn as `rotate` turns rows; values stay."""
+    """Queries and keys of a fused projection turn as `rotate` turns rows; values stay."""
     random = rng(side, heads, quarter)
     width = 4 * quarter
     qkv = normal(random, *shape, 3 * heads * width)
@@ -51,10 +51,10 @@ def test_rotate_heads(shape, side, heads, quarter):
     pairs = truth[..., : 2 * heads, : 2 * quarter] + 1j * truth[..., : 2 * heads, 2 * quarter :]
     turned = pairs * turn
     truth[..., : 2 * heads, :] = np.concatenate([turned.real, turned.imag], -1)
-    check("rotate_heads", truth.reshape(qkv.shape), qkv, cos, sin, heads)
+    check("rotate_heads", truth.reshape(qkv.shape), qkv, cos, sin, 2 * heads)
 
 
 def test_rotate_heads_wrong_shape():
     table = np.zeros((3, 2))
-    with pytest.raises(ValueError, match="rotate_heads_: expected a fused projection"):
-        op("rotate_heads", np.zeros((1, 3, 3, 40)), table, table, 2)
+    with pytest.raises(ValueError, match="rotate_heads_: expected a map"):
+        op("rotate_heads", np.zeros((1, 3, 3, 12)), table, table, 2)

@@ -419,3 +419,15 @@ def test_precision():
         name = re.escape(f"| {model.name} | {precision} | ")
         assert len(re.findall(rf"^{name}(?:clicks|boxes) \| \d+ \| 0\.9\d+ \|", shown, re.M)) == 2
         assert re.search(rf"^{name}\d+\.\d \| \d+ \| [\d.]+ \| [\d.]+ \|$", shown, re.M), shown
+
+
+def test_buckets(tmp_path):
+    """Objects of SAM 3.1 that share a bucket, and one more."""
+    plot = tmp_path / "buckets.svg"
+    shown = script(
+        "buckets.py",
+        *("--quick", "--counts", "1", "17", "--frames", "1", "--threads", "1"),
+        *("--plot", str(plot)),
+    )
+    assert re.search(r"^\| 17 \| \d+\.\d{3} \| \d+\.\d{2} \|$", shown, re.MULTILINE)
+    assert plot.read_text().startswith("<svg ")

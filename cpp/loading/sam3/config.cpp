@@ -20,6 +20,8 @@ namespace sam_rlx {
 namespace {
 
 constexpr std::string_view kTracker = "tracker.";
+const std::string kMultiplex = "tracker.model.";  // SAM 3.1's tracker
+const std::string kVisionBackbone = "detector.backbone.vision_backbone.";
 constexpr std::int64_t kMaxGrid = 512;
 // What the tracker does not need.
 constexpr std::string_view kDetectorParts[] = {
@@ -75,6 +77,15 @@ bool has_detector(const StateDict& state_dict) {
     if (any_begins_with(state_dict, part)) return true;
   }
   return false;
+}
+
+bool has_multiplex(const StateDict& state_dict) { return any_begins_with(state_dict, kMultiplex); }
+
+// SAM 3.1's necks have three levels; so has a detector of it alone.
+bool is_3_1(const StateDict& state_dict) {
+  const bool three = state_dict.contains(kVisionBackbone + "convs.2.conv_1x1.weight") &&
+                     !any_begins_with(state_dict, kVisionBackbone + "convs.3.");
+  return has_multiplex(state_dict) || three;
 }
 
 // ---------------------------------------------------------------- metadata
@@ -167,6 +178,7 @@ sam3::Sam3Config released_parts(const StateDict& state_dict) {
   sam3::Sam3Config config;
   config.variant = released_variant();
   config.has_detector = has_detector(state_dict);
+  if (is_3_1(state_dict)) config.use_3_1();
   if (has_mobile_clip(state_dict)) {
     config.text = mobile_clip_of(state_dict);
     config.variant = "litetext";
@@ -333,12 +345,52 @@ void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) 
   config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");
 }
 
+void read_multiplex(const StateDict& state_dict, sam3::Sam3Config& config) {
+  config.use_multiplex();
+  sam3::MultiplexConfig& multiplex = *config.multiplex;
+  const auto size = [&](const std::string& name, std::size_t rank, std::size_t axis) {
+    return size_of(required_tensor(state_dict, kMultiplex + name, rank), axis);
+  };
+  multiplex.multiplex_count = size("output_valid_embed", 2, 0);
+  multiplex.num_maskmem = size("maskmem_tpos_enc", 4, 0);
+  sam3::MultiplexMaskDecoderConfig& decoder = multiplex.mask_decoder;
+  const std::string layers = "sam_mask_decoder.transformer.layers.";
+  const std::string iou = "sam_mask_decoder.iou_prediction_head.layers.";
+  decoder.transformer.embedding_dim = size("sam_mask_decoder.iou_token.weight", 2, 1);
+  decoder.transformer.depth = count_of(state_dict, kMultiplex + layers, ".norm1.weight");
+  decoder.transformer.mlp_dim = size(layers + "0.mlp.lin1.weight", 2, 0);
+  decoder.num_multimask_outputs = size("sam_mask_decoder.mask_tokens.weight", 2, 0) /
+                                  std::max<std::int64_t>(1, multiplex.multiplex_count);
+  decoder.iou_head_depth = count_of(state_dict, kMultiplex + iou, ".weight");
+  decoder.iou_head_hidden_dim = size(iou + "0.weight", 2, 0);
+  sam3::MultiplexMemoryEncoderConfig& encoder = multiplex.memory_encoder;
+  encoder.starting_out_chan = size("maskmem_backbone.mask_downsampler.encoder.0.weight", 4, 0) / 4;
+  encoder.fuser_layers =
+      count_of(state_dict, kMultiplex + "maskmem_backbone.fuser.layers.", ".gamma");
+  sam3::MultiplexAttentionConfig& attention = multiplex.memory_attention;
+  const std::string blocks = "transformer.encoder.layers.";
+  attention.num_layers = count_of(state_dict, kMultiplex + blocks, ".norm1.weight");
+  attention.dim_feedforward = size(blocks + "0.linear1.weight", 2, 0);
+  attention.feat_size = config.vision.trunk.grid();
+  visit_fields(multiplex, CheckFields{state_dict.source}, "multiplex.");
+  const std::int64_t inner = multiplex.d_model() / decoder.transformer.attention_downsample_rate;
+  if (multiplex.d_model() == config.vision.neck.d_model && multiplex.d_model() % 8 == 0 &&
+      inner % decoder.transformer.num_heads == 0 &&
+      multiplex.d_model() % (4 * attention.num_heads) == 0) {
+    return;
+  }
+  fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3.1",
+                        sizes_text_of(multiplex));
+}
+
 void read_tracker(const StateDict& state_dict, const std::optional<FolderReader>& folder,
                   sam3::Sam3Config& config) {
   if (!any_begins_with(state_dict, kTracker)) return;
   config.vision.neck.add_sam2_neck = true;
+  const bool multiplex = has_multiplex(state_dict);
+  if (multiplex) read_multiplex(state_dict, config);
   sam2::HeadsConfig heads = sam3::tracker_heads(config.vision);
-  const HeadsNames names{.prefix = std::string(kTracker),
+  const HeadsNames names{.prefix = multiplex ? kMultiplex + "interactive_" : std::string(kTracker),
                          .memory_attention = "transformer.encoder.",
                          .memory_encoder = "maskmem_backbone.",
                          .first_linear = "mlp.lin1."};
@@ -347,6 +399,7 @@ void read_tracker(const StateDict& state_dict, const std::optional<FolderReader>
     check_released_heads(heads, names, state_dict.source);
   }
   if (folder && folder->kind().heads != nullptr) read_heads_settings(*folder, heads);
+  if (multiplex) sam3::make_interactive(heads, *config.multiplex);
   visit_fields(heads, CheckFields{state_dict.source}, "tracker.");
   if (!heads_fit(heads, config.vision.neck.d_model)) {
     fail<CheckpointError>(state_dict.source, "a tracker of sizes as in SAM 3",
@@ -359,6 +412,9 @@ void read_tracker(const StateDict& state_dict, const std::optional<FolderReader>
 
 Json sam3_folder_config(const StateDict& state_dict, sam3::Sam3Config config) {
   const bool memory = config.tracker && config.tracker->memory;
+  if (config.version() != "3.0") {
+    fail<UnsupportedError>(state_dict.source, "SAM 3, for a folder of transformers", "SAM 3.1");
+  }
   if (config.has_detector && config.text.mobile_clip) {
     fail<UnsupportedError>(state_dict.source, "SAM 3's text encoder, for a folder of transformers",
                            "MobileCLIP's");

@@ -12,6 +12,7 @@ namespace {
 
 constexpr Sign kSigns[] = {
     {"detector.", Dialect::kMeta},
+    {"sam2_predictor.model.", Dialect::kMeta},
     {"backbone.vision_backbone.trunk.pos_embed", Dialect::kMeta},
     {"backbone.visual.trunk.pos_embed", Dialect::kMeta},
     {"visual.trunk.ln_pre.", Dialect::kMeta},
@@ -29,6 +30,8 @@ constexpr KeyRow kSam3Short[] = {
     {"v.", "detector.backbone.vision_backbone.trunk."},
     {"vn.", "detector.backbone.vision_backbone.convs."},
     {"vn2.", "detector.backbone.vision_backbone.sam2_convs."},
+    {"vni.", "detector.backbone.vision_backbone.interactive_convs."},
+    {"vnp.", "detector.backbone.vision_backbone.propagation_convs."},
     {"t.projector.", "detector.backbone.language_backbone.projector."},
     {"t.resizer.", "detector.backbone.language_backbone.resizer."},
     {"t.l.{i}.", "detector.backbone.language_backbone.encoder.transformer.resblocks.{i}."},
@@ -38,6 +41,20 @@ constexpr KeyRow kSam3Short[] = {
     {"fd.", "detector.transformer.decoder."},
     {"s.", "detector.segmentation_head."},
     {"sc.", "detector.dot_prod_scoring."},
+    // SAM 3.1.
+    {"tm.pe.gauss", "tracker.model.image_pe_layer.positional_encoding_gaussian_matrix"},
+    {"tm.p.pe_layer.gauss",
+     "tracker.model.interactive_sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"},
+    {"tm.p.", "tracker.model.interactive_sam_prompt_encoder."},
+    {"tm.i.l.{i}.", "tracker.model.interactive_sam_mask_decoder.transformer.layers.{i}."},
+    {"tm.i.hyper.", "tracker.model.interactive_sam_mask_decoder.output_hypernetworks_mlps."},
+    {"tm.i.", "tracker.model.interactive_sam_mask_decoder."},
+    {"tm.d.l.{i}.", "tracker.model.sam_mask_decoder.transformer.layers.{i}."},
+    {"tm.d.hyper.", "tracker.model.sam_mask_decoder.output_hypernetworks_mlps."},
+    {"tm.d.", "tracker.model.sam_mask_decoder."},
+    {"tm.ma.", "tracker.model.transformer.encoder."},
+    {"tm.me.", "tracker.model.maskmem_backbone."},
+    {"tm.", "tracker.model."},
     {"tr.p.pe_layer.gauss",
      "tracker.sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"},
     {"tr.p.", "tracker.sam_prompt_encoder."},
@@ -86,10 +103,13 @@ constexpr KeyRow kGgufNames[] = {
     {"detector.nheads", "detector.head_count"},
     {"detector.dim_feedforward", "detector.feed_forward_length"},
     {"tracker.memory_bank.num_maskmem", "tracker.count"},
+    {"multiplex.multiplex_count", "multiplex.count"},
 };
 
-// Other names of the trunk, which may stand without the detector's.
-constexpr KeyRow kTrunks[] = {
+// Other names of the parts; that of the trunk may stand without the detector's.
+constexpr KeyRow kParts[] = {
+    {"sam2_predictor.", "tracker."},  // SAM 3.1 before its release
+    {"sam3_model.", "detector."},
     {"detector.backbone.visual.", "detector.backbone.vision_backbone."},
     {"backbone.visual.", "backbone.vision_backbone."},
     {"visual.", "backbone.vision_backbone."},
@@ -128,7 +148,7 @@ constexpr KeyRow kSpellings[] = {
 // and keeps the tracker in the predictor that takes clicks.
 void restore_detector_prefix(StateDict& state_dict) {
   constexpr std::string_view kDetector = "detector.", kTracker = "tracker.";
-  respell(state_dict, kTrunks);
+  respell(state_dict, kParts);
   constexpr KeyRow kClicks{"inst_interactive_predictor.model.", kTracker};
   const auto& tensors = state_dict.tensors();
   if (std::any_of(tensors.begin(), tensors.end(),
@@ -172,13 +192,13 @@ ModelInfo info_of(const NetworkConfig& any) {
   const auto& config = std::get<sam3::Sam3Config>(any);
   return {.family = "sam3",
           .variant = config.variant,
-          .version = "3.0",
+          .version = std::string(config.version()),
           .img_size = config.vision.trunk.img_size,
           .mask_side = 4 * config.vision.trunk.grid(),
           .num_multimask_outputs =
               config.tracker ? config.tracker->mask_decoder.num_multimask_outputs : 0,
           .mask_threshold = config.mask_threshold,
-          .supports_video = config.tracker && config.tracker->memory,
+          .supports_video = config.tracker && (config.tracker->memory || config.multiplex),
           .supports_text = config.has_detector};
 }
 

@@ -184,6 +184,8 @@ struct MaskDecoderConfig {
   float dynamic_multimask_stability_thresh = 0.98F;
   bool pred_obj_scores_mlp = true;  // else by one linear layer
   bool hq = false;                  // HQ-SAM 2's token
+  // Else the predicted IoU is what the head gives, as in SAM 3.1. No file says it.
+  bool iou_prediction_use_sigmoid = true;
 
   template <class V>
   void fields(V& v) {
@@ -274,6 +276,8 @@ struct MemoryBankConfig {
   std::int64_t memory_temporal_stride_for_eval = 1;
   bool only_obj_ptrs_in_the_past_for_eval = true;
   bool use_signed_tpos_enc_to_obj_ptrs = true;  // 2.1; 2.0 takes the absolute distance
+  // Frames with prompts have the encoding of their time too, as in SAM 3.1. No file says it.
+  bool use_maskmem_tpos_v2 = false;
 
   template <class V>
   void fields(V& v) {
@@ -302,6 +306,9 @@ struct Sam2BaseConfig {
   std::int64_t multimask_min_pt_num = 0;
   std::int64_t multimask_max_pt_num = 1;
   bool use_mlp_for_obj_ptr_proj = true;  // else one linear layer
+  // The pointer of an object that is not there becomes that of a linear layer, as in SAM 3.1. No
+  // file says it.
+  bool use_linear_no_obj_ptr = false;
 
   template <class V>
   void fields(V& v) {

@@ -75,8 +75,12 @@ MaskDecoder::Decoded MaskDecoder::decode(Context& ctx, const sam::MaskDecoder::I
 
   const Shape row{1, channels};
   const View iou = iou_prediction_head.forward(ctx, out.tokens[1].reshape(row));
-  std::transform(iou.data, iou.data + masks, out.iou_predictions.data,
-                 [](float logit) { return 1.0F / (1.0F + std::exp(-logit)); });
+  if (config.iou_prediction_use_sigmoid) {
+    std::transform(iou.data, iou.data + masks, out.iou_predictions.data,
+                   [](float logit) { return 1.0F / (1.0F + std::exp(-logit)); });
+  } else {
+    copy_(ctx, out.iou_predictions, iou.reshape({masks}));
+  }
   ctx.record(path + ".iou_prediction_head", out.iou_predictions);
   const View score = pred_obj_score_head.forward(ctx, out.tokens[0].reshape(row));
   ctx.record(path + ".pred_obj_score_head", score);

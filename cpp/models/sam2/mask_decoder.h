@@ -44,7 +44,7 @@ struct MaskDecoder {
   struct Decoded {
     View tokens;           // (2 + masks, C): object score, IoU, masks; HQ-SAM 2's behind
     View map;              // (g, g, C)
-    View iou_predictions;  // (num_mask_tokens,), after the sigmoid
+    View iou_predictions;  // (num_mask_tokens,), after the sigmoid if there is one
     float object_score_logit = 0.0F;
 
     // The output token of a mask (C,), from which the object pointer is made.

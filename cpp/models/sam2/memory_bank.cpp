@@ -107,8 +107,11 @@ MemoryChoice select_memory(const MemoryBankConfig& config, const MemoryQuery& qu
   const CondFrames cond = select_closest_cond_frames(query.frame_idx, query.cond_frames,
                                                      config.max_cond_frames_in_attn);
   MemoryChoice choice;
+  const std::int64_t sign = query.track_in_reverse ? -1 : 1;
   for (const std::int64_t t : cond.selected) {
-    choice.maps.push_back({t, true, config.num_maskmem - 1});
+    const std::int64_t distance = (query.frame_idx - t) * sign, last = config.num_maskmem - 1;
+    const bool is_near = config.use_maskmem_tpos_v2 && distance > 0 && distance <= last;
+    choice.maps.push_back({t, true, is_near ? last - distance : last});
   }
   for (std::int64_t steps = config.num_maskmem - 1; steps >= 1; --steps) {
     const auto t = memory_frame(query, steps, config.memory_temporal_stride_for_eval);
@@ -120,7 +123,6 @@ MemoryChoice select_memory(const MemoryBankConfig& config, const MemoryQuery& qu
 
   const std::int64_t max_pointers = std::min(query.num_frames, config.max_obj_ptrs_in_encoder);
   choice.distance_scale = std::max<std::int64_t>(max_pointers - 1, 1);
-  const std::int64_t sign = query.track_in_reverse ? -1 : 1;
   const bool in_the_past = config.only_obj_ptrs_in_the_past_for_eval || query.all_prompts_point;
   const std::span<const std::int64_t> pointing =
       query.all_prompts_point ? query.cond_frames : std::span<const std::int64_t>(cond.selected);

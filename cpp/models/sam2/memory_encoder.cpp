@@ -14,11 +14,14 @@ ConstView batched(ConstView map) {
 
 // ---------------------------------------------------------------- MaskDownSampler
 
-MaskDownSampler::MaskDownSampler(std::int64_t embed_dim, std::int64_t total_stride) {
-  std::int64_t channels = 1;
-  for (std::int64_t stride = total_stride; stride > 1; stride /= 2, channels *= 4) {
-    convs.emplace_back(channels, 4 * channels, ConvWindow{.kernel = 3, .stride = 2, .padding = 1});
-    norms.emplace_back(4 * channels, 1e-6F);
+MaskDownSampler::MaskDownSampler(std::int64_t embed_dim, std::int64_t total_stride,
+                                 std::int64_t in_channels, std::int64_t starting_out_chan) {
+  std::int64_t channels = in_channels, next = starting_out_chan;
+  for (std::int64_t stride = total_stride; stride > 1; stride /= 2) {
+    next *= 4;
+    convs.emplace_back(channels, next, ConvWindow{.kernel = 3, .stride = 2, .padding = 1});
+    norms.emplace_back(next, 1e-6F);
+    channels = next;
   }
   proj = Conv2d(channels, embed_dim, kConv1x1);
 }
@@ -32,15 +35,15 @@ void MaskDownSampler::visit(ParamVisitor& v) {
   v(name(3 * convs.size()).c_str(), proj);
 }
 
-View MaskDownSampler::forward(Context& ctx, ConstView mask) const {
-  std::int64_t height = mask.shape[1], width = mask.shape[2];
+View MaskDownSampler::forward(Context& ctx, ConstView masks) const {
+  std::int64_t height = masks.shape[1], width = masks.shape[2];
   for (std::size_t i = 0; i < convs.size(); ++i) {
     height = (height + 1) / 2;
     width = (width + 1) / 2;
   }
-  const View out = ctx.workspace.floats({mask.shape[0], height, width, proj.out_channels});
+  const View out = ctx.workspace.floats({masks.shape[0], height, width, proj.out_channels});
   const Workspace::Scope scratch(ctx.workspace);
-  ConstView x = mask;
+  ConstView x = masks;
   for (std::size_t i = 0; i < convs.size(); ++i) {
     const View y = convs[i].forward(ctx, x);
     norms[i].forward_(ctx, y);

@@ -10,8 +10,9 @@
 
 namespace sam_rlx::sam2 {
 
-// A mask to a map of embed_dim channels, halved as often as the stride asks for.
-// Upstream: sam2/modeling/memory_encoder.py, MaskDownSampler.
+// Masks to a map of embed_dim channels, halved as often as the stride asks for. Upstream:
+// sam2/modeling/memory_encoder.py, MaskDownSampler; sam3/model/memory.py, SimpleMaskDownSampler,
+// for several masks.
 struct MaskDownSampler {
   std::vector<Conv2d> convs;     // encoder.0, encoder.3, ...: 3x3, stride 2
   std::vector<LayerNorm> norms;  // encoder.1, encoder.4, ...
@@ -19,9 +20,10 @@ struct MaskDownSampler {
   std::string path;
 
   MaskDownSampler() = default;
-  MaskDownSampler(std::int64_t embed_dim, std::int64_t total_stride);
+  MaskDownSampler(std::int64_t embed_dim, std::int64_t total_stride, std::int64_t in_channels = 1,
+                  std::int64_t starting_out_chan = 1);
   void visit(ParamVisitor& v);
-  View forward(Context& ctx, ConstView mask) const;  // (1, S, S, 1) -> (1, g, g, embed_dim)
+  View forward(Context& ctx, ConstView masks) const;  // (1, S, S, in) -> (1, g, g, embed_dim)
 };
 
 // Block of ConvNeXt. Upstream: sam2/modeling/memory_encoder.py, CXBlock.

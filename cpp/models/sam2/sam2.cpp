@@ -40,7 +40,8 @@ Sam2Heads::Sam2Heads(const HeadsConfig& sizes)
       sam_mask_decoder(sizes.mask_decoder),
       obj_ptr_proj(sizes.hidden_dim(), sizes.hidden_dim(), sizes.hidden_dim(),
                    sizes.base.use_mlp_for_obj_ptr_proj ? 3 : 1),
-      obj_ptr_tpos_proj(sizes.hidden_dim(), sizes.mem_dim()) {
+      obj_ptr_tpos_proj(sizes.hidden_dim(), sizes.mem_dim()),
+      no_obj_ptr_linear(sizes.hidden_dim(), sizes.hidden_dim()) {
   if (sizes.spatial_perceiver) {
     spatial_perceiver.emplace(*sizes.spatial_perceiver, sizes.base.grid());
   }
@@ -83,10 +84,14 @@ bool Sam2Heads::use_multimask(bool is_init_cond_frame, std::int64_t num_points) 
          num_points >= base.multimask_min_pt_num && num_points <= base.multimask_max_pt_num;
 }
 
-// A pointer of an object that is not there is the vector that says so.
-void Sam2Heads::gate_obj_ptr_(View obj_ptr, bool is_obj_appearing) const {
+void Sam2Heads::gate_obj_ptr_(Context& ctx, View obj_ptr, bool is_obj_appearing) const {
   if (is_obj_appearing) return;
-  std::copy_n(no_obj_ptr.data(), obj_ptr.numel(), obj_ptr.data);
+  if (config.base.use_linear_no_obj_ptr) {
+    const Workspace::Scope scratch(ctx.workspace);
+    copy_(ctx, obj_ptr, no_obj_ptr_linear.forward(ctx, obj_ptr.reshape({1, obj_ptr.numel()})));
+  } else if (config.memory) {
+    copy_(ctx, obj_ptr, no_obj_ptr);
+  }
 }
 
 SamOutputs Sam2Heads::forward_sam_heads(Context& ctx, const HeadInputs& in) const {
@@ -144,7 +149,7 @@ SamOutputs Sam2Heads::forward_sam_heads(Context& ctx, const HeadInputs& in) cons
 
   const ConstView sam_output_token = decoded.mask_token(token).reshape({1, channels});
   copy_(ctx, out.obj_ptr, obj_ptr_proj.forward(ctx, sam_output_token));
-  gate_obj_ptr_(out.obj_ptr, is_obj_appearing);
+  gate_obj_ptr_(ctx, out.obj_ptr, is_obj_appearing);
   return out;
 }
 
@@ -166,20 +171,19 @@ SamOutputs Sam2Heads::use_mask_as_output(Context& ctx, const MaskInputs& in) con
   // The pointer comes from the heads, which see the mask as a prompt.
   const View prompt =
       mask_downsample.forward(ctx, mask.reshape({1, mask.shape[0], mask.shape[1], 1}));
-  const SamOutputs inner =
-      forward_sam_heads(ctx, {.backbone_features = in.backbone_features,
-                              .high_res = in.high_res,
-                              .prompt = {.mask = prompt.reshape({prompt.shape[1], prompt.shape[2]})},
-                              .multimask_output = in.multimask_output});
+  const SamOutputs inner = forward_sam_heads(
+      ctx, {.backbone_features = in.backbone_features,
+            .high_res = in.high_res,
+            .prompt = {.mask = prompt.reshape({prompt.shape[1], prompt.shape[2]})},
+            .multimask_output = in.multimask_output});
   copy_(ctx, out.obj_ptr, inner.obj_ptr);
-  gate_obj_ptr_(out.obj_ptr, is_obj_appearing);
+  gate_obj_ptr_(ctx, out.obj_ptr, is_obj_appearing);
   out.object_score_logits = is_obj_appearing ? kMaskScale + kMaskBias : kMaskBias;
   return out;
 }
 
 // ---------------------------------------------------------------- memory
 
-// Mask logits as the memory encoder takes them.
 View Sam2Heads::scaled_mask(Context& ctx, const NewMemory& in) const {
   const Sam2BaseConfig& base = config.base;
   const std::int64_t fitting = memory_encoder.config.total_stride * base.grid();
@@ -189,9 +193,8 @@ View Sam2Heads::scaled_mask(Context& ctx, const NewMemory& in) const {
   const Workspace::Scope scratch(ctx.workspace);
   ConstView mask = in.mask;
   if (!fits && mask.shape[0] != base.image_size) {
-    const View large = size == base.image_size
-                           ? out
-                           : ctx.workspace.floats({base.image_size, base.image_size});
+    const View large =
+        size == base.image_size ? out : ctx.workspace.floats({base.image_size, base.image_size});
     resize_bilinear(ctx, plane(mask), plane(large));
     mask = large;
   }

@@ -69,6 +69,7 @@ struct Sam2Heads {
   MaskDecoder sam_mask_decoder;
   MLP obj_ptr_proj;
   Linear obj_ptr_tpos_proj;  // 2.1
+  Linear no_obj_ptr_linear;  // SAM 3.1, instead of no_obj_ptr
 
   explicit Sam2Heads(const HeadsConfig& sizes);
   void visit(ParamVisitor& v);
@@ -133,8 +134,9 @@ struct Sam2Heads {
   // Whether several masks are made for a prompt of so many points, corners of a box included.
   bool use_multimask(bool is_init_cond_frame, std::int64_t num_points) const;
 
- private:
-  void gate_obj_ptr_(View obj_ptr, bool is_obj_appearing) const;
+  // The pointer (C,) of an object that is not there says so.
+  void gate_obj_ptr_(Context& ctx, View obj_ptr, bool is_obj_appearing) const;
+  // Mask logits as the memory encoder takes them: (S, S), S as NewMemory tells.
   View scaled_mask(Context& ctx, const NewMemory& in) const;
 };
 

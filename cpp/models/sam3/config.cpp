@@ -5,6 +5,11 @@
 #include "core/error.h"
 
 namespace sam_rlx::sam3 {
+namespace {
+
+constexpr std::string_view kVariant31 = "sam3.1";
+
+}  // namespace
 
 bool ViTConfig::is_global(std::int64_t block) const {
   return std::find(global_att_blocks.begin(), global_att_blocks.end(), block) !=
@@ -20,8 +25,30 @@ std::span<const Release> releases() {
               .license = "SAM License",
               .license_url = "https://github.com/facebookresearch/sam3/blob/main/LICENSE",
               .files = {{"3.0", "sam3.pt", 3'450'062'241}}},
+      Release{.variant = kVariant31,
+              .name = "sam3.1",
+              .purpose = "all that a text names, in images",
+              .source = "https://github.com/facebookresearch/sam3",
+              .license = "SAM License",
+              .license_url = "https://github.com/facebookresearch/sam3/blob/main/LICENSE",
+              .files = {{"3.1", "sam3.1_multiplex.pt", 3'502'755'717}}},
   };
   return kReleases;
+}
+
+void Sam3Config::use_3_1() {
+  variant = kVariant31;
+  vision.neck.scale_factors = {4.0, 2.0, 1.0};
+  vision.neck.scalp = 0;
+}
+
+void Sam3Config::use_multiplex() {
+  multiplex.emplace();
+  vision.neck.add_sam2_neck = vision.neck.add_propagation_neck = true;
+}
+
+std::string_view Sam3Config::version() const {
+  return multiplex || variant == kVariant31 ? "3.1" : "3.0";
 }
 
 void Sam3Config::set_rules(const Rules& rules) {
@@ -45,6 +72,7 @@ void Sam3Config::set_image_size(std::int64_t size) {
     tracker->base.image_size = size;
     tracker->memory_attention.feat_size = tracker->base.grid();
   }
+  if (multiplex) multiplex->memory_attention.feat_size = vision.trunk.grid();
 }
 
 std::vector<std::string_view> Sam3Config::ignored_keys() const {
@@ -80,6 +108,7 @@ LayerSet Sam3Config::reduced_layers(WeightFormat) {
       "detector.backbone.vision_backbone.trunk.blocks",
       "detector.backbone.language_backbone.encoder.transformer",
       "tracker.transformer.encoder.layers",
+      "tracker.model.transformer.encoder.layers",
   };
   static constexpr std::string_view kExact[]{
       "detector.backbone.vision_backbone.trunk.blocks.0",
@@ -100,6 +129,7 @@ std::span<const std::string_view> Sam3Config::packed_layers() {
       "detector.transformer.decoder.layers.*.linear1",
       "detector.transformer.decoder.layers.*.linear2",
       "tracker.transformer.encoder.layers",
+      "tracker.model.transformer.encoder.layers",
   };
   return kLayers;
 }

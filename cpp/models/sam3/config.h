@@ -14,6 +14,7 @@
 #include "layers/rules.h"
 #include "models/sam2/config.h"
 #include "models/sam3/detector_config.h"
+#include "models/sam3/multiplex_config.h"
 #include "models/sam3/text_config.h"
 
 namespace sam_rlx::sam3 {
@@ -76,12 +77,15 @@ struct ViTConfig {
   }
 };
 
-// Upstream: sam3/model/necks.py, Sam3DualViTDetNeck, and sam3/model/vl_combiner.py, SAM3VLBackbone.
+// Upstream: sam3/model/necks.py, Sam3DualViTDetNeck and, of SAM 3.1, Sam3TriViTDetNeck, and
+// sam3/model/vl_combiner.py, SAM3VLBackbone.
 struct NeckConfig {
   std::int64_t d_model = 256;
   std::vector<double> scale_factors{4.0, 2.0, 1.0, 0.5};  // any of these, of the trunk's map
   std::int64_t scalp = 1;                                 // so many levels at the end are left out
-  bool add_sam2_neck = false;    // a second set of maps, for clicks and videos
+  bool add_sam2_neck = false;  // a second set of maps, for clicks and videos
+  // SAM 3.1: the second set is for clicks alone, and has another name; a third one is for videos.
+  bool add_propagation_neck = false;
   bool keep_all_levels = false;  // those that are left out too, for those who ask for them
 
   template <class V>
@@ -118,7 +122,10 @@ struct Sam3Config {
   bool has_detector = true;
   TextEncoderConfig text;
   DetectorConfig detector;
-  std::optional<sam2::HeadsConfig> tracker;  // clicks and videos; files of the detector have none
+  // Clicks and videos; files of the detector have none.
+  std::optional<sam2::HeadsConfig> tracker;
+  // SAM 3.1: follows objects of a video. `tracker` is there too, for clicks, and without memory.
+  std::optional<MultiplexConfig> multiplex;
   std::array<float, 3> pixel_mean{0.5F, 0.5F, 0.5F};  // of values 0 to 1
   std::array<float, 3> pixel_std{0.5F, 0.5F, 0.5F};
   float mask_threshold = 0.0F;
@@ -136,11 +143,18 @@ struct Sam3Config {
       v.told("detector", absent);
     }
     v("tracker", tracker);
+    if (multiplex) v("multiplex", *multiplex);  // files of SAM 3 have no such key
     v("pixel_mean", pixel_mean, -1e6, 1e6, kHasDefault);
     v("pixel_std", pixel_std, 1e-6, 1e6, kHasDefault);
   }
 
   static constexpr std::int64_t kMaxImageSize = 4096;
+
+  // Makes it SAM 3.1, whose neck leaves no level out.
+  void use_3_1();
+  // What SAM 3.1 has instead of SAM 3's tracker: `tracker` is to be set with it.
+  void use_multiplex();
+  std::string_view version() const;  // "3.0" or "3.1"
 
   // Another input side: position tables and rotations are made for it when the model is loaded.
   void set_image_size(std::int64_t size);

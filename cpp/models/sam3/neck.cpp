@@ -68,13 +68,15 @@ Sam3DualViTDetNeck::Sam3DualViTDetNeck(const VisionConfig& sizes)
   for (const double factor : config.neck.scale_factors) {
     convs.emplace_back(dim, d_model, factor);
     if (config.neck.add_sam2_neck) sam2_convs.emplace_back(dim, d_model, factor);
+    if (config.neck.add_propagation_neck) propagation_convs.emplace_back(dim, d_model, factor);
   }
 }
 
 void Sam3DualViTDetNeck::visit(ParamVisitor& v) {
   v("trunk", trunk);
   v("convs", convs);
-  v("sam2_convs", sam2_convs);
+  v(config.neck.add_propagation_neck ? "interactive_convs" : "sam2_convs", sam2_convs);
+  v("propagation_convs", propagation_convs);
 }
 
 // The levels that are left out are in every checkpoint and never used.
@@ -84,6 +86,7 @@ void Sam3DualViTDetNeck::fold() {
   const auto kept = static_cast<std::size_t>(config.neck.num_levels());
   if (!convs.empty() && !config.neck.keep_all_levels) convs.resize(kept);
   if (!sam2_convs.empty()) sam2_convs.resize(kept);
+  if (!propagation_convs.empty()) propagation_convs.resize(kept);
 }
 
 std::vector<View> Sam3DualViTDetNeck::levels(Context& ctx, ConstView x,

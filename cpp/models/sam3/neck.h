@@ -33,14 +33,15 @@ struct NeckBranch {
   View upscale(Context& ctx, ConstView x) const;
 };
 
-// The image encoder: trunk, and two sets of maps of the same sizes with weights of their own.
-// Upstream: necks.py, Sam3DualViTDetNeck.
+// The image encoder: trunk, and sets of maps of the same sizes with weights of their own. Upstream:
+// necks.py, Sam3DualViTDetNeck and, of SAM 3.1, Sam3TriViTDetNeck.
 struct Sam3DualViTDetNeck {
   VisionConfig config;
 
   ViT trunk;
-  std::vector<NeckBranch> convs;       // for the detector, or empty
-  std::vector<NeckBranch> sam2_convs;  // for clicks and videos, or empty
+  std::vector<NeckBranch> convs;              // for the detector, or empty
+  std::vector<NeckBranch> sam2_convs;         // for clicks and videos, or empty
+  std::vector<NeckBranch> propagation_convs;  // for videos of SAM 3.1, or empty
   // Encoding of the positions of the trunk's map, (g, g, d_model). Those of the finer maps have no
   // use.
   Tensor vision_pos_enc;
@@ -51,8 +52,8 @@ struct Sam3DualViTDetNeck {
   void visit(ParamVisitor& v);
   void fold();
 
-  // The trunk's map (1, g, g, C) -> the kept levels of `branches`, convs or sam2_convs, finest
-  // first, in the scope of the caller. Upstream computes both sets for each image.
+  // The trunk's map (1, g, g, C) -> the kept levels of `branches`, one of the sets, finest first,
+  // in the scope of the caller. Upstream computes all sets for each image.
   std::vector<View> levels(Context& ctx, ConstView x,
                            const std::vector<NeckBranch>& branches) const;
 };

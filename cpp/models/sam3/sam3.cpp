@@ -29,16 +29,19 @@ Sam3::Sam3(const Sam3Config& sizes)
   } else {
     detector.backbone.vision_backbone.convs.clear();
   }
-  if (config.tracker) tracker.emplace(*config.tracker);
+  if (config.tracker) tracker.emplace(*config.tracker, config.multiplex.has_value());
+  if (config.multiplex) multiplex.emplace(*config.multiplex);
 }
 
 void Sam3::visit(ParamVisitor& v) {
   v("detector", detector);
   if (tracker) v("tracker", *tracker);
+  if (multiplex) v("tracker.model", *multiplex);
 }
 
 void Sam3::fold() {
   if (tracker) tracker->fold_projections(detector.backbone.vision_backbone);
+  if (multiplex) multiplex->fold_projections(detector.backbone.vision_backbone);
 }
 
 void Sam3::forward_image(Context& ctx, ConstView image, const ImageOutputs& out) const {
@@ -53,6 +56,11 @@ void Sam3::forward_image(Context& ctx, ConstView image, const ImageOutputs& out)
   if (out.tracker != nullptr) {
     if (!tracker) fail_internal("features for clicks from a checkpoint without a tracker");
     tracker->forward_image(ctx, vision(), map, *out.tracker);
+  }
+  if (out.multiplex != nullptr) {
+    if (!multiplex)
+      fail_internal("features for buckets from a checkpoint without SAM 3.1's tracker");
+    multiplex->forward_image(ctx, vision(), map, *out.multiplex);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "models/sam3/config.h"
 #include "models/sam3/detector.h"
+#include "models/sam3/multiplex_tracker.h"
 #include "models/sam3/neck.h"
 #include "models/sam3/text_encoder.h"
 #include "models/sam3/tracker.h"
@@ -33,18 +34,20 @@ struct Sam3 {
   Sam3Config config;
   Detector detector;  // of its parts, the vision backbone is always there
   std::optional<Tracker> tracker;
+  std::optional<MultiplexTracker> multiplex;  // SAM 3.1's tracker; `tracker` is for clicks then
 
   explicit Sam3(const Sam3Config& sizes);
   void visit(ParamVisitor& v);
-  // conv_s0 and conv_s1 of the tracker become a part of the second neck.
+  // conv_s0 and conv_s1 of the trackers become a part of their necks.
   void fold();
 
   const Sam3DualViTDetNeck& vision() const { return detector.backbone.vision_backbone; }
 
   // What is made of an image; null for what is not needed.
   struct ImageOutputs {
-    DetectorFeatures* detector = nullptr;    // only if there is a detector
-    sam2::ImageFeatures* tracker = nullptr;  // only if there is a tracker
+    DetectorFeatures* detector = nullptr;      // only if there is a detector
+    sam2::ImageFeatures* tracker = nullptr;    // only if there is a tracker
+    sam2::ImageFeatures* multiplex = nullptr;  // only if there is SAM 3.1's tracker
   };
   // Normalized image (1, S, S, 3) -> out: the trunk once, and the necks that are needed. Tensors
   // of the right size are used again.

@@ -10,6 +10,21 @@ struct TransformerWrapper {
   void visit(ParamVisitor& v) { v("encoder", encoder); }
 };
 
+// What a click, a box or a mask needs in SAM 3.1, and makes an object of. Upstream:
+// sam3/model/video_tracking_multiplex.py, VideoTrackingMultiplex.
+struct InteractiveHeads {
+  sam2::Sam2Heads& heads;
+
+  void visit(ParamVisitor& v) {
+    v("interactivity_no_mem_embed", heads.no_mem_embed, {1, 1, heads.config.hidden_dim()});
+    v("interactive_sam_prompt_encoder", heads.sam_prompt_encoder);
+    v("interactive_sam_mask_decoder", heads.sam_mask_decoder);
+    v("interactive_mask_downsample", heads.mask_downsample);
+    v("interactive_obj_ptr_proj", heads.obj_ptr_proj);
+    v("no_obj_ptr_linear", heads.no_obj_ptr_linear);
+  }
+};
+
 }  // namespace
 
 sam2::HeadsConfig tracker_heads(const VisionConfig& vision) {
@@ -26,9 +41,24 @@ sam2::HeadsConfig tracker_heads(const VisionConfig& vision) {
   return config;
 }
 
-Tracker::Tracker(const sam2::HeadsConfig& sizes) : heads(sizes) {}
+void make_interactive(sam2::HeadsConfig& heads, const MultiplexConfig& multiplex) {
+  heads.memory = false;
+  heads.mask_decoder.iou_prediction_use_sigmoid = false;
+  heads.base.sigmoid_scale_for_mem_enc = multiplex.sigmoid_scale_for_mem_enc;
+  heads.base.sigmoid_bias_for_mem_enc = multiplex.sigmoid_bias_for_mem_enc;
+  heads.base.binarize_mask_from_pts_for_mem_enc = false;
+  heads.base.use_linear_no_obj_ptr = true;
+}
+
+Tracker::Tracker(const sam2::HeadsConfig& sizes, bool is_interactive)
+    : heads(sizes), interactive(is_interactive) {}
 
 void Tracker::visit(ParamVisitor& v) {
+  if (interactive) {
+    InteractiveHeads model{heads};
+    v("model", model);
+    return;
+  }
   const std::int64_t channels = heads.config.hidden_dim(), width = heads.config.mem_dim();
   const std::int64_t frames = heads.config.memory_bank.num_maskmem;
   TransformerWrapper transformer{heads.memory_attention};

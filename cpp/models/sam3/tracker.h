@@ -8,13 +8,19 @@ namespace sam_rlx::sam3 {
 // Sizes and switches of the tracker on an image encoder. Upstream: sam3/model_builder.py,
 // build_tracker, and what sam3/model/sam3_tracker_base.py, Sam3TrackerBase, fixes.
 sam2::HeadsConfig tracker_heads(const VisionConfig& vision);
+// Those of SAM 3.1 are for clicks alone; what differs from SAM 3 and no tensor tells. Upstream:
+// sam3/model_builder.py, build_sam3_multiplex_video_model.
+void make_interactive(sam2::HeadsConfig& heads, const MultiplexConfig& multiplex);
 
 // SAM 2's heads on the second set of maps of SAM 3's neck, for clicks and videos: the same layers,
 // some of them under other names. Upstream: sam3/model/sam3_tracker_base.py, Sam3TrackerBase.
 struct Tracker {
   sam2::Sam2Heads heads;
+  // SAM 3.1: of the heads those for clicks, which have other names again. Upstream:
+  // sam3/model/video_tracking_multiplex.py, VideoTrackingMultiplex.
+  bool interactive = false;
 
-  explicit Tracker(const sam2::HeadsConfig& sizes);
+  explicit Tracker(const sam2::HeadsConfig& sizes, bool is_interactive = false);
   void visit(ParamVisitor& v);
 
   // In fold(): conv_s0 and conv_s1 become a part of the neck's second set of convolutions. The

@@ -60,13 +60,13 @@ void Attention::pack(const KernelTable& kernels) {
   }
   Workspace workspace;
   Context ctx{.kernels = kernels, .workspace = workspace};
-  rotate_heads_(ctx, rope.angles(), num_heads, pad_qkv);
+  rotate_heads_(ctx, rope.angles(), 2 * num_heads, pad_qkv);
 }
 
 void Attention::forward_add(Context& ctx, ConstView x, ConstView residual, View out) const {
   const Workspace::Scope scratch(ctx.workspace);
   const View projected = qkv.forward(ctx, x);
-  rotate_heads_(ctx, rope.angles(), num_heads, projected);
+  rotate_heads_(ctx, rope.angles(), 2 * num_heads, projected);
   const View attended = ctx.workspace.floats(x.shape);
   window_attention(ctx,
                    {.qkv = projected,

@@ -80,6 +80,9 @@ class Sam3FrontEnd final : public ImageFrontEnd {
     }
     return network().tracker->heads;
   }
+  const sam3::MultiplexTracker* multiplex() const override {
+    return network().multiplex ? &*network().multiplex : nullptr;
+  }
   ConstView vision_pos_enc() const override { return network().vision().vision_pos_enc; }
 
  private:
@@ -91,7 +94,8 @@ class Sam3FrontEnd final : public ImageFrontEnd {
     bytes.preprocess(ctx, image, input);
   }
   void forward_image(Context& ctx, ConstView input, const Outputs& out) const override {
-    network().forward_image(ctx, input, {.detector = out.detector, .tracker = out.clicks});
+    network().forward_image(
+        ctx, input, {.detector = out.detector, .tracker = out.clicks, .multiplex = out.buckets});
   }
 };
 

@@ -8,6 +8,7 @@
 #include "loading/model.h"
 #include "models/sam2/sam2.h"
 #include "models/sam3/detector.h"
+#include "models/sam3/multiplex_tracker.h"
 #include "predictors/image/image_transform.h"
 
 namespace sam_rlx {
@@ -41,6 +42,7 @@ class ImageFrontEnd {
     sam2::ImageFeatures* clicks = nullptr;  // without no_mem_embed; SAM 1 has the embedding only
     Tensor* hq_features = nullptr;          // SAM-HQ
     sam3::DetectorFeatures* detector = nullptr;  // SAM 3
+    sam2::ImageFeatures* buckets = nullptr;      // SAM 3.1, for objects of a video
   };
   // uint8 RGB -> out.
   void encode(Context& ctx, const ImageView& image, Resize resize, const Outputs& out) const;
@@ -54,6 +56,8 @@ class ImageFrontEnd {
   // The decoder of clicks and the memory behind it. Raises UnsupportedError when the model has
   // none.
   virtual const sam2::Sam2Heads& heads() const;
+  // What follows objects in buckets, or null. SAM 3.1.
+  virtual const sam3::MultiplexTracker* multiplex() const { return nullptr; }
   // Encoding of the positions of the coarsest map: (g, g, C). For video.
   virtual ConstView vision_pos_enc() const;
 

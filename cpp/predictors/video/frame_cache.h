@@ -8,6 +8,7 @@
 
 #include "models/sam2/sam2.h"
 #include "models/sam3/detector.h"
+#include "predictors/video/tracked_object.h"
 
 namespace sam_rlx {
 
@@ -15,6 +16,8 @@ namespace sam_rlx {
 struct EncodedFrame {
   std::int64_t index = -1;
   sam2::ImageFeatures features;
+  sam2::ImageFeatures buckets;  // SAM 3.1's, for tracking
+  SharedTensor bucket_map;      // (g, g, C): the coarsest of these, for memories
   // The part of the memory attention that does not depend on the object, MemoryAttention::begin:
   // (g * g, C); undefined while !has_shared_attention.
   Tensor shared_attention;

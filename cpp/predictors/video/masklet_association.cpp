@@ -28,19 +28,48 @@ SameSize make_same_size(Context& ctx, ConstView detections, ConstView masklets) 
   return {resized(detections, masklets), masklets};
 }
 
-// What a row of IoUs says of its detection.
+MaskOverlap overlap_of(bool use_iom) {
+  return use_iom ? MaskOverlap::kOfSmaller : MaskOverlap::kOfUnion;
+}
+
+float confident_overlap(const AssociationConfig& config) {
+  return config.use_iom_recondition ? config.iom_thresh_recondition : config.high_iou_thresh;
+}
+
+// Of N detections and M masklets (N, M): none where one of either is like two of the others.
+void drop_ambiguous(std::span<float> overlaps, std::int64_t tracks, float threshold) {
+  const auto count = static_cast<std::int64_t>(overlaps.size()) / tracks;
+  std::vector<std::int64_t> of_row(at(count)), of_column(at(tracks));
+  for (std::size_t i = 0; i < overlaps.size(); ++i) {
+    if (!(overlaps[i] >= threshold)) continue;
+    ++of_row[i / at(tracks)];
+    ++of_column[i % at(tracks)];
+  }
+  for (std::size_t i = 0; i < overlaps.size(); ++i) {
+    if (of_row[i / at(tracks)] > 1 || of_column[i % at(tracks)] > 1) overlaps[i] = 0.0F;
+  }
+}
+
+// What the overlaps of a detection say of it: all, and those that are of pairs.
+struct DetectionOverlaps {
+  std::span<const float> all, pairs;
+};
 void match_detection(const AssociationConfig& config, std::int64_t detection, float score,
-                     std::span<const float> ious, const Masklets& masklets, Association& out) {
+                     const DetectionOverlaps& overlaps, const Masklets& masklets,
+                     Association& out) {
+  const auto is_same = [&](float overlap) { return overlap >= config.assoc_iou_thresh; };
+  const std::span<const float> ious = overlaps.pairs;
   std::vector<std::int64_t>& matched = out.matched[at(detection)];
   for (std::size_t m = 0; m < ious.size(); ++m) {
-    if (ious[m] >= config.assoc_iou_thresh) matched.push_back(masklets.obj_ids[m]);
+    if (is_same(ious[m])) matched.push_back(masklets.obj_ids[m]);
   }
-  if (matched.empty() && score >= config.new_det_thresh) {
+  const bool is_known = std::any_of(overlaps.all.begin(), overlaps.all.end(), is_same);
+  if (!is_known && score >= config.new_det_thresh) {
     out.new_detections.push_back(detection);
     return;
   }
   const auto best = std::max_element(ious.begin(), ious.end());
-  if (score >= config.high_conf_thresh && *best >= config.high_iou_thresh) {
+  if (score >= config.high_conf_thresh && *best >= confident_overlap(config)) {
     out.confident[masklets.obj_ids[at(best - ious.begin())]] = detection;
   }
 }
@@ -92,7 +121,7 @@ std::vector<std::int64_t> nms_masks(Context& ctx, std::span<const float> probs, 
   std::stable_sort(order.begin(), order.end(),
                    [&](std::int64_t a, std::int64_t b) { return probs[at(a)] > probs[at(b)]; });
   const BitMasks bits(ctx, masks);
-  const std::vector<float> ious = mask_iou(ctx, bits, bits);
+  const std::vector<float> ious = mask_iou(ctx, bits, bits, overlap_of(thresholds.use_iom));
   std::vector<std::int64_t> kept;
   for (const std::int64_t candidate : order) {
     const auto suppresses = [&](std::int64_t other) {
@@ -120,7 +149,10 @@ Association associate_det_trk(Context& ctx, const AssociationConfig& config,
   SameSize masks{detections.masks, masklets.masks};
   if (count > 0) masks = make_same_size(ctx, detections.masks, masklets.masks);
   const BitMasks tracked(ctx, masks.masklets);
-  if (count > 0) ious = mask_iou(ctx, BitMasks(ctx, masks.detections), tracked);
+  if (count > 0) {
+    ious = mask_iou(ctx, BitMasks(ctx, masks.detections), tracked,
+                    overlap_of(config.use_iom_recondition));
+  }
 
   for (std::int64_t m = 0; m < tracks; ++m) {
     bool confirmed = false;
@@ -135,9 +167,14 @@ Association associate_det_trk(Context& ctx, const AssociationConfig& config,
     }
   }
   out.matched.resize(at(count));
+  std::vector<float> pairs = ious;
+  if (config.use_iom_recondition) drop_ambiguous(pairs, tracks, confident_overlap(config));
+  const auto row = [&](const std::vector<float>& of, std::int64_t d) {
+    return std::span<const float>(of.data() + d * tracks, at(tracks));
+  };
   for (std::int64_t d = 0; d < count; ++d) {
-    const std::span<const float> row(ious.data() + d * tracks, at(tracks));
-    match_detection(config, d, detections.scores[at(d)], row, masklets, out);
+    match_detection(config, d, detections.scores[at(d)], {row(ious, d), row(pairs, d)}, masklets,
+                    out);
   }
   return out;
 }

@@ -21,6 +21,7 @@ namespace sam_rlx {
 struct NmsThresholds {
   float prob = 0.5F;
   float iou = 0.1F;
+  bool use_iom = false;  // of the smaller mask, instead of the IoU
 
   template <class V>
   void fields(V& v) {
@@ -28,6 +29,7 @@ struct NmsThresholds {
       "follow what is found with a score above it");
     v("det_nms_thresh", iou, -kNoLimit, kNoLimit,
       "mask IoU above which the weaker of two findings is dropped; 0: none is");
+    v("det_nms_use_iom", use_iom, "there, share of the smaller mask instead of mask IoU");
   }
 };
 std::vector<std::int64_t> nms_masks(Context& ctx, std::span<const float> probs, ConstView masks,
@@ -42,6 +44,11 @@ struct AssociationConfig {
   bool new_det_thresh_without_masklets = false;
   float high_conf_thresh = 0.8F;  // score and IoU above which a detection is confident
   float high_iou_thresh = 0.8F;
+  // SAM 3.1: shares of the smaller mask instead of IoUs; a masklet that has one above the second
+  // value with two detections, or a detection with two masklets, belongs to none of them; and a
+  // masklet is corrected where the probability of its object is above 0.8.
+  bool use_iom_recondition = false;
+  float iom_thresh_recondition = 0.8F;
   bool suppress_det_close_to_boundary = false;
   float reconstruction_bbox_iou_thresh = 0.0F;  // 0: boxes are not compared
   float reconstruction_bbox_det_score = 0.0F;
@@ -55,6 +62,10 @@ struct AssociationConfig {
     v("new_det_thresh", new_det_thresh, -kNoLimit, kNoLimit, "score of a new object");
     v("new_det_thresh_without_masklets", new_det_thresh_without_masklets,
       "while there is no object, too");
+    v("use_iom_recondition", use_iom_recondition,
+      "share of the smaller mask instead of mask IoU, and pairs alone");
+    v("iom_thresh_recondition", iom_thresh_recondition, -kNoLimit, kNoLimit,
+      "there, share above which a finding corrects an object");
     v("suppress_det_close_to_boundary", suppress_det_close_to_boundary,
       "no new object has its middle at the edge of the frame");
     v("reconstruction_bbox_iou_thresh", reconstruction_bbox_iou_thresh, -kNoLimit, kNoLimit,

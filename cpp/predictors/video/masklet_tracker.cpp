@@ -18,8 +18,8 @@ namespace sam_rlx {
 namespace {
 
 // A masklet is reconditioned only where its object score is above this. Upstream compares it with
-// the logit, as here.
-constexpr float kReconditionLogit = 0.8F;
+// the logit, as here; SAM 3.1 with the probability.
+constexpr float kReconditionLogit = 0.8F, kReconditionProbability = 0.8F;
 
 class Stopwatch {
  public:
@@ -40,8 +40,8 @@ ConstView plane(ConstView map) { return map.reshape({1, map.shape[0], map.shape[
 }  // namespace
 
 MaskletTracker::MaskletTracker(TrackedObjects& objects, MaskletPrompt prompt,
-                               const MaskletConfig& config)
-    : objects_(&objects), prompt_(std::move(prompt)), config_(config) {
+                               const MaskletConfig& config, std::int64_t owner)
+    : objects_(&objects), prompt_(std::move(prompt)), config_(config), owner_(owner) {
   state_.hot_start = HotStart(config.hot_start);
   objects_->enable_detector();
 }
@@ -175,9 +175,14 @@ void MaskletTracker::recondition(Context& ctx, const Step& step, const FrameDete
   for (const auto& [obj_id, detection] : plan.association.confident) {
     const auto position =
         std::find(state_.obj_ids.begin(), state_.obj_ids.end(), obj_id) - state_.obj_ids.begin();
-    if (!(propagated.object_score_logits[at(position)] > kReconditionLogit)) continue;
+    const float logit = propagated.object_score_logits[at(position)];
+    const bool is_sure = config_.association.use_iom_recondition
+                             ? sigmoid(logit) > kReconditionProbability
+                             : logit > kReconditionLogit;
+    if (!is_sure) continue;
     const Workspace::Scope scratch(ctx.workspace);
-    objects_->add_masklet(step.frame, obj_id, input_mask(ctx, found.masks.view()[detection]));
+    objects_->add_masklet({.frame = step.frame, .handle = obj_id, .owner = owner_},
+                          input_mask(ctx, found.masks.view()[detection]));
     objects_->encode_pending(step.frame);
     objects_->preflight();
   }
@@ -210,7 +215,10 @@ void MaskletTracker::add_new_objects(Context& ctx, std::int64_t frame, const Fra
   for (std::size_t i = 0; i < plan.new_obj_ids.size(); ++i) {
     const Workspace::Scope scratch(ctx.workspace);
     const std::int64_t detection = plan.association.new_detections[i];
-    objects_->add_masklet(frame, plan.new_obj_ids[i],
+    objects_->add_masklet({.frame = frame,
+                           .handle = plan.new_obj_ids[i],
+                           .owner = owner_,
+                           .together = static_cast<std::int64_t>(plan.new_obj_ids.size())},
                           input_mask(ctx, found.masks.view()[detection]));
     state_.obj_ids.push_back(plan.new_obj_ids[i]);
     state_.scores[plan.new_obj_ids[i]] = found.scores[at(detection)];

@@ -103,7 +103,9 @@ struct MaskletState {
 // sam3_video_inference.py, Sam3VideoInferenceWithInstanceInteractivity.
 class MaskletTracker {
  public:
-  MaskletTracker(TrackedObjects& objects, MaskletPrompt prompt, const MaskletConfig& config);
+  // owner: a number of the text, from 0 on.
+  MaskletTracker(TrackedObjects& objects, MaskletPrompt prompt, const MaskletConfig& config,
+                 std::int64_t owner = 0);
 
   const MaskletConfig& config() const { return config_; }
   void set_examples(std::int64_t frame, MaskletExamples examples) {
@@ -198,6 +200,7 @@ class MaskletTracker {
   TrackedObjects* objects_;
   MaskletPrompt prompt_;
   MaskletConfig config_;
+  std::int64_t owner_;
   TextCache texts_;
   Seconds seconds_;
   MaskletState state_;

@@ -22,14 +22,6 @@ constexpr float kMaskPromptThreshold = 0.5F;
 ConstView one_map(ConstView map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
 View one_map(View map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
 
-std::vector<Object*> members_of(SessionState& state, std::int64_t batch) {
-  std::vector<Object*> members;
-  for (Object& object : state.objects) {
-    if (object->batch == batch) members.push_back(&object);
-  }
-  return members;
-}
-
 // A mask of the video as upstream keeps it, +-1024, made as large as masks of tracking.
 SharedTensor fit_video_mask(Context& ctx, Size orig_hw, const FrameOutput& output) {
   const Workspace::Scope scratch(ctx.workspace);
@@ -42,11 +34,16 @@ SharedTensor fit_video_mask(Context& ctx, Size orig_hw, const FrameOutput& outpu
   return low_res;
 }
 
+std::int64_t count_members(const SessionState& state, std::int64_t batch) {
+  return std::count_if(state.objects.begin(), state.objects.end(),
+                       [&](const Object& object) { return object->batch == batch; });
+}
+
 // Upstream forgets masks around a prompted frame, as prompts of later clicks, where the object is
 // alone. Upstream: _clear_non_cond_mem_around_input.
-void outdate_around(const sam2::MemoryBankConfig& bank, SessionState& state, Object& object,
+void outdate_around(const sam2::MemoryBankConfig& bank, const SessionState& state, Object& object,
                     std::int64_t frame) {
-  if (members_of(state, object->batch).size() > 1) return;
+  if (count_members(state, object->batch) > 1) return;
   const std::int64_t reach = bank.memory_temporal_stride_for_eval * bank.num_maskmem;
   std::vector<std::int64_t> near;
   const FrameOutputs& outputs = object->non_cond_frame_outputs;
@@ -62,11 +59,11 @@ void outdate_around(const sam2::MemoryBankConfig& bank, SessionState& state, Obj
 }
 
 // The score of a tracked frame is that of the batch. Upstream: Sam3TrackerBase.track_step.
-void score_frame(SessionState& state, std::int64_t batch, std::int64_t frame) {
+void score_frame(std::span<Object* const> batch, std::int64_t frame) {
   std::vector<Object*> members;
   std::vector<sam3::ObjectScore> scores;
   bool was_prompted = false;
-  for (Object* const object : members_of(state, batch)) {
+  for (Object* const object : batch) {
     const FrameOutput* const output = (*object)->non_cond_frame_outputs.find(frame);
     if (output == nullptr) continue;
     if (members.empty()) was_prompted = output->was_prompted;
@@ -84,18 +81,26 @@ void score_frame(SessionState& state, std::int64_t batch, std::int64_t frame) {
 
 // When an object is removed, the scores of frames, which are those of the batch, change; frames
 // that lose their only prompts get a score. Upstream: remove_object.
-void score_batch(SessionState& state, std::int64_t batch) {
+void score_batch(std::span<Object* const> batch) {
   std::set<std::int64_t> frames;
-  for (Object* const object : members_of(state, batch)) {
+  for (Object* const object : batch) {
     for (const auto& [frame, value] : (*object)->non_cond_frame_outputs) {
       const FrameOutput& output = *value.output;
       if (output.eff_iou_score >= 0.0F || output.was_prompted) frames.insert(frame);
     }
   }
-  for (const std::int64_t frame : frames) score_frame(state, batch, frame);
+  for (const std::int64_t frame : frames) score_frame(batch, frame);
 }
 
 }  // namespace
+
+std::vector<Object*> ObjectBatches::members_of(SessionState& state, std::int64_t batch) {
+  std::vector<Object*> members;
+  for (Object& object : state.objects) {
+    if (object->batch == batch) members.push_back(&object);
+  }
+  return members;
+}
 
 ObjectBatches::ObjectBatches(const ObjectStep& step) : ObjectRules(step) {
   if (!step.options().add_all_frames_to_correct_as_cond) {
@@ -161,37 +166,43 @@ void ObjectBatches::encode_prompts(Context& ctx, SessionState& state,
 void ObjectBatches::encode_batch(Context& ctx, SessionState& state, const EncodedFrame& frame,
                                  std::int64_t batch) const {
   const Workspace::Scope scratch(ctx.workspace);
-  std::vector<std::pair<Object*, FrameOutput>> outputs;
+  std::vector<Conditioned> objects;
   for (Object* const object : members_of(state, batch)) {
     if (const FrameOutput* const prompted = (*object)->temp_cond.find(frame.index)) {
-      outputs.emplace_back(object, *prompted);
+      objects.push_back({.object = object, .output = *prompted});
     } else if (const FrameOutput* const tracked = (*object)->tracked_output(frame.index)) {
-      outputs.emplace_back(object, FrameOutput{.obj_ptr = tracked->obj_ptr,
-                                               .low_res_mask = tracked->low_res_mask,
-                                               .object_score_logits = tracked->object_score_logits,
-                                               .iou_prediction = tracked->iou_prediction});
+      objects.push_back({.object = object,
+                         .output = {.obj_ptr = tracked->obj_ptr,
+                                    .low_res_mask = tracked->low_res_mask,
+                                    .object_score_logits = tracked->object_score_logits,
+                                    .iou_prediction = tracked->iou_prediction}});
     }
   }
 
-  const auto count = static_cast<std::int64_t>(outputs.size());
+  const auto count = static_cast<std::int64_t>(objects.size());
   const View high_res = ctx.workspace.floats({count, step().side(), step().side()});
   for (std::int64_t i = 0; i < count; ++i) {
-    FrameOutput& output = outputs[static_cast<std::size_t>(i)].second;
-    if (output.video_mask != nullptr) {
-      output.low_res_mask = fit_video_mask(ctx, *state.orig_hw, output);
+    Conditioned& one = objects[static_cast<std::size_t>(i)];
+    if (one.output.video_mask != nullptr) {
+      one.output.low_res_mask = fit_video_mask(ctx, *state.orig_hw, one.output);
     }
-    resize_bilinear(ctx, one_map(output.low_res_mask.view()), one_map(high_res[i]));
+    resize_bilinear(ctx, one_map(one.output.low_res_mask.view()), one_map(high_res[i]));
+    one.mask = high_res[i];
   }
   apply_non_overlapping_constraints_(ctx, high_res);
-  for (std::int64_t i = 0; i < count; ++i) {
-    auto& [object, output] = outputs[static_cast<std::size_t>(i)];
+  condition(ctx, state, frame, objects);
+}
+
+void ObjectBatches::condition(Context& ctx, SessionState& /*state*/, const EncodedFrame& frame,
+                              std::span<Conditioned> objects) const {
+  for (Conditioned& one : objects) {
     ctx.check_interrupt();
-    output.maskmem_features =
+    one.output.maskmem_features =
         step().encode_memory(ctx, frame,
-                             {.mask = high_res[i],
-                              .object_score_logits = output.object_score_logits,
+                             {.mask = one.mask,
+                              .object_score_logits = one.output.object_score_logits,
                               .from_prompt = true});
-    object->write().temp_cond.set(frame.index, std::move(output));
+    one.object->write().temp_cond.set(frame.index, std::move(one.output));
   }
 }
 
@@ -216,7 +227,7 @@ void ObjectBatches::before_tracking(SessionState& state) const {
 }
 
 void ObjectBatches::prompt_passed(SessionState& state, Object& object, std::int64_t frame) const {
-  outdate_around(step().heads().config.memory_bank, state, object, frame);
+  outdate_around(step().memory_bank(), state, object, frame);
 }
 
 void ObjectBatches::tracked(SessionState& state, std::span<const std::int64_t> handles,
@@ -224,7 +235,7 @@ void ObjectBatches::tracked(SessionState& state, std::span<const std::int64_t> h
   if (!step().options().use_memory_selection) return;
   std::set<std::int64_t> batches;
   for (const std::int64_t handle : handles) batches.insert((*state.find(handle))->batch);
-  for (const std::int64_t batch : batches) score_frame(state, batch, frame);
+  for (const std::int64_t batch : batches) score_frame(members_of(state, batch), frame);
 }
 
 // ---------------------------------------------------------------- prompts that go
@@ -235,14 +246,18 @@ void ObjectBatches::downgrade_batch(SessionState& state, std::int64_t batch,
   const std::vector<Object*> members = members_of(state, batch);
   const auto is_prompted = [&](const Object* object) { return (*object)->is_prompted(frame); };
   if (std::any_of(members.begin(), members.end(), is_prompted)) return;
-  for (Object* const object : members) {
+  std::vector<Object*> all = members;
+  for (Object& bucket : state.buckets) {
+    if (bucket->batch == batch) all.push_back(&bucket);
+  }
+  for (Object* const object : all) {
     TrackedObject& target = object->write();
     target.temp_cond.erase(frame);
     target.downgrade(frame);
   }
   const auto has_prompt = [](const Object* object) { return (*object)->has_prompt(); };
   if (std::any_of(members.begin(), members.end(), has_prompt)) return;
-  for (Object* const object : members) {
+  for (Object* const object : all) {
     object->write().non_cond_frame_outputs.clear();
     object->write().frames_tracked.clear();
   }
@@ -260,7 +275,7 @@ void ObjectBatches::remove(SessionState& state, std::int64_t handle) const {
     downgrade_batch(state, batch, frame);
   }
   std::erase_if(state.objects, [&](const Object& one) { return one->handle == handle; });
-  if (step().options().use_memory_selection) score_batch(state, batch);
+  if (step().options().use_memory_selection) score_batch(members_of(state, batch));
 }
 
 }  // namespace sam_rlx

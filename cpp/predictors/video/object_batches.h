@@ -27,6 +27,18 @@ class ObjectBatches : public ObjectRules {
                std::int64_t frame) const override;
   void remove(SessionState& state, std::int64_t handle) const override;
 
+ protected:
+  // An object, what it has on a frame, and its mask there, (S, S) of logits.
+  struct Conditioned {
+    Object* object = nullptr;
+    FrameOutput output = {};
+    ConstView mask = {};
+  };
+  // Encodes their memory: they are those of one batch, and their masks do not overlap.
+  virtual void condition(Context& ctx, SessionState& state, const EncodedFrame& frame,
+                         std::span<Conditioned> objects) const;
+  static std::vector<Object*> members_of(SessionState& state, std::int64_t batch);
+
  private:
   void encode_batch(Context& ctx, SessionState& state, const EncodedFrame& frame,
                     std::int64_t batch) const;

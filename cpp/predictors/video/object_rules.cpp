@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "ops/resize_antialias.h"
 #include "predictors/video/object_batches.h"
+#include "predictors/video/object_buckets.h"
 
 namespace sam_rlx {
 namespace {
@@ -64,11 +65,53 @@ class ObjectsAlone : public ObjectRules {
 
 }  // namespace
 
+void ObjectRules::join(SessionState& state, TrackedObject& object,
+                       const Arrival& /*arrival*/) const {
+  object.batch = state.open_batch;
+  object.slot = 0;
+}
+
+std::vector<FrameOutputPtr> ObjectRules::track(Context& ctx, SessionState& state,
+                                               const TrackStep& step, const FrameAt& frame) const {
+  std::vector<FrameOutputPtr> outputs;
+  for (const std::int64_t handle : step.handles) {
+    const TrackedObject& object = **state.find(handle);
+    outputs.push_back(nullptr);
+    if (object.cond_frame_outputs.find(step.frame) != nullptr) continue;
+    ctx.check_interrupt();
+    const ObjectStep::Target target{.frame = frame(), .object = object, .reverse = step.reverse};
+    outputs.back() =
+        std::make_shared<const FrameOutput>(step_.run_tracking(ctx, target, step.run_mem_encoder));
+  }
+  return outputs;
+}
+
+void ObjectRules::remember(Context& ctx, SessionState& state, const EncodedFrame& frame,
+                           std::span<const std::int64_t> handles, ConstView masks) const {
+  for (std::size_t k = 0; k < handles.size(); ++k) {
+    const ConstView mask = masks[static_cast<std::int64_t>(k)];
+    const SharedTensor memory =
+        step_.encode_memory(ctx, frame, {.mask = mask, .object_score_logits = logit_of_area(mask)});
+    TrackedObject& object = state.find(handles[k])->write();
+    for (FrameOutputs* outputs : {&object.cond_frame_outputs, &object.non_cond_frame_outputs}) {
+      outputs->change(frame.index, [&](FrameOutput& output) { output.maskmem_features = memory; });
+    }
+  }
+}
+
+float ObjectRules::logit_of_area(ConstView mask) {
+  constexpr float kVisibleLogit = 10.0F;
+  const bool visible =
+      std::any_of(mask.data, mask.data + mask.numel(), [](float logit) { return logit > 0.0F; });
+  return visible ? kVisibleLogit : -kVisibleLogit;
+}
+
 std::unique_ptr<const ObjectRules> ObjectRules::make(const ObjectStep& step) {
   switch (step.rules().objects) {
     case SessionRules::Objects::kAlone:
       return std::make_unique<const ObjectsAlone>(step);
     case SessionRules::Objects::kBatches:
+      if (step.multiplex() != nullptr) return std::make_unique<const ObjectBuckets>(step);
       return std::make_unique<const ObjectBatches>(step);
   }
   fail_internal("no rules of objects");

@@ -25,7 +25,7 @@ ObjectStep::ObjectStep(std::shared_ptr<const Model> model, const VideoOptions& o
       num_frames_(num_frames),
       front_end_(ImageFrontEnd::make(model_)) {
   // heads() raises UnsupportedError when the model cannot follow objects.
-  if (!heads().config.memory) {
+  if (!heads().config.memory && multiplex() == nullptr) {
     fail<UnsupportedError>("VideoPredictor", "a model with memory weights",
                            "an image model without them, such as transformers' Sam2Model");
   }
@@ -33,7 +33,7 @@ ObjectStep::ObjectStep(std::shared_ptr<const Model> model, const VideoOptions& o
   if (num_frames && (*num_frames < 1 || *num_frames > sam2::kMaxFrames)) {
     fail("num_frames", "1 to " + std::to_string(sam2::kMaxFrames), std::to_string(*num_frames));
   }
-  maskmem_pos_enc_ = heads().memory_positions();
+  if (heads().config.memory) maskmem_pos_enc_ = heads().memory_positions();
 }
 
 bool ObjectStep::wants_squares() const {
@@ -42,15 +42,25 @@ bool ObjectStep::wants_squares() const {
 
 void ObjectStep::encode(Context& ctx, const ImageView& image, bool with_detector,
                         EncodedFrame& frame) const {
-  front_end_->encode(
-      ctx, image, options_.resize.value_or(rules().resizes.of(options_.frames)),
-      {.clicks = &frame.features, .detector = with_detector ? &frame.detector : nullptr});
+  front_end_->encode(ctx, image, options_.resize.value_or(rules().resizes.of(options_.frames)),
+                     {.clicks = &frame.features,
+                      .detector = with_detector ? &frame.detector : nullptr,
+                      .buckets = multiplex() != nullptr ? &frame.buckets : nullptr});
   frame.has_detector = with_detector;
+  keep_bucket_map(frame);
 }
 
 void ObjectStep::encode_input(Context& ctx, ConstView input, EncodedFrame& frame) const {
-  front_end_->encode_input(ctx, input, {.clicks = &frame.features});
+  front_end_->encode_input(
+      ctx, input,
+      {.clicks = &frame.features, .buckets = multiplex() != nullptr ? &frame.buckets : nullptr});
   frame.has_detector = false;
+  keep_bucket_map(frame);
+}
+
+// Memories keep it longer than the frame is there.
+void ObjectStep::keep_bucket_map(EncodedFrame& frame) const {
+  if (multiplex() != nullptr) frame.bucket_map = Tensor::copy_of(frame.buckets.embedding);
 }
 
 // ---------------------------------------------------------------- what the object attends to
@@ -64,12 +74,11 @@ std::vector<std::int64_t> ObjectStep::choose_frames(const TrackedObject& object,
     const auto& [t, value] = reverse ? *next++ : *--next;
     return sam3::ScoredFrame{t, value.output->eff_iou_score};
   };
-  return sam3::frame_filter(
-      {.frame_idx = frame,
-       .num_frames = num_frames_.value_or(sam2::kMaxFrames),
-       .track_in_reverse = reverse,
-       .max_obj_ptrs_in_encoder = heads().config.memory_bank.max_obj_ptrs_in_encoder},
-      nearest);
+  return sam3::frame_filter({.frame_idx = frame,
+                             .num_frames = num_frames_.value_or(sam2::kMaxFrames),
+                             .track_in_reverse = reverse,
+                             .max_obj_ptrs_in_encoder = memory_bank().max_obj_ptrs_in_encoder},
+                            nearest);
 }
 
 sam2::MemoryChoice ObjectStep::choose_memory(const Target& target) const {
@@ -91,7 +100,24 @@ sam2::MemoryChoice ObjectStep::choose_memory(const Target& target) const {
     chosen = choose_frames(object, target.frame.index, target.reverse);
     query.chosen_frames = chosen;
   }
-  return sam2::select_memory(heads().config.memory_bank, query);
+  return sam2::select_memory(memory_bank(), query);
+}
+
+// What does not depend on the object: made once a frame.
+ConstView ObjectStep::shared_attention(Context& ctx, EncodedFrame& frame) const {
+  if (frame.has_shared_attention) return frame.shared_attention;
+  const Workspace::Scope scratch(ctx.workspace);
+  const sam3::MultiplexTracker* const buckets = multiplex();
+  const Tensor& embedding = (buckets != nullptr ? frame.buckets : frame.features).embedding;
+  const Shape positions{embedding.shape().rows(), embedding.shape().last()};
+  const ConstView map = embedding.view().reshape(positions);
+  const ConstView encoding = front_end_->vision_pos_enc().reshape(positions);
+  const View shared = buckets != nullptr ? buckets->memory_attention.begin(ctx, map, encoding)
+                                         : heads().memory_attention.begin(ctx, map, encoding);
+  if (frame.shared_attention.shape() != positions) frame.shared_attention = Tensor(positions);
+  copy_(ctx, frame.shared_attention, shared);
+  frame.has_shared_attention = true;
+  return frame.shared_attention;
 }
 
 // Features of the frame with what the object left behind on others.
@@ -103,16 +129,6 @@ View ObjectStep::condition(Context& ctx, const Target& target) const {
   if (choice.maps.empty() && choice.pointers.empty()) {
     return heads().add_no_mem_embed(ctx, embedding);
   }
-  if (!frame.has_shared_attention) {
-    const Workspace::Scope scratch(ctx.workspace);
-    const Shape positions{embedding.shape().rows(), embedding.shape().last()};
-    const ConstView encoding = front_end_->vision_pos_enc();
-    const View shared = heads().memory_attention.begin(ctx, embedding.view().reshape(positions),
-                                                       encoding.reshape(positions));
-    if (frame.shared_attention.shape() != positions) frame.shared_attention = Tensor(positions);
-    copy_(ctx, frame.shared_attention, shared);
-    frame.has_shared_attention = true;
-  }
   const sam2::MemoryLookup lookup = [&](std::int64_t index, bool conditioning) {
     const FrameOutput& output =
         *(conditioning ? target.object.cond_frame_outputs : target.object.non_cond_frame_outputs)
@@ -120,8 +136,8 @@ View ObjectStep::condition(Context& ctx, const Target& target) const {
     return sam2::FrameMemory{.maskmem_features = output.maskmem_features,
                              .obj_ptr = output.obj_ptr};
   };
-  return heads().prepare_memory_conditioned_features(ctx, frame.shared_attention, maskmem_pos_enc_,
-                                                     choice, lookup);
+  return heads().prepare_memory_conditioned_features(ctx, shared_attention(ctx, frame),
+                                                     maskmem_pos_enc_, choice, lookup);
 }
 
 // ---------------------------------------------------------------- one object
@@ -202,10 +218,106 @@ FrameOutput ObjectStep::run_tracking(Context& ctx, const Target& target,
   return output;
 }
 
+// ---------------------------------------------------------------- a bucket
+
+View ObjectStep::condition_bucket(Context& ctx, const BucketTarget& target) const {
+  const TrackedObject& bucket = target.bucket;
+  const ConstView map = target.frame.buckets.embedding;
+  const View out = ctx.workspace.floats(map.shape);
+  const Workspace::Scope scratch(ctx.workspace);
+  const sam2::MemoryChoice choice =
+      choose_memory({.frame = target.frame, .object = bucket, .reverse = target.reverse});
+  if (choice.maps.empty()) {
+    copy_(ctx, out, map);
+    return out;
+  }
+  const sam3::BucketLookup lookup = [&](std::int64_t index, bool conditioning) {
+    const FrameOutput& output =
+        *(conditioning ? bucket.cond_frame_outputs : bucket.non_cond_frame_outputs).find(index);
+    return sam3::BucketOutput{.image = output.image_features,
+                              .maskmem_features = output.maskmem_features,
+                              .obj_ptrs = output.obj_ptr};
+  };
+  copy_(ctx, out,
+        multiplex()->prepare_memory_conditioned_features(ctx, shared_attention(ctx, target.frame),
+                                                         map, choice, lookup));
+  return out;
+}
+
+ObjectStep::BucketStep ObjectStep::run_bucket(Context& ctx, const BucketTarget& target,
+                                              bool run_mem_encoder) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View features = condition_bucket(ctx, target);
+  ctx.check_interrupt();
+  const sam3::MultiplexTracker::Outputs outputs =
+      multiplex()->forward_sam_heads(ctx, heads(),
+                                     {.backbone_features = features,
+                                      .high_res = target.frame.buckets.high_res,
+                                      .slots = target.slots});
+  BucketStep step;
+  std::vector<sam3::MultiplexTracker::SlotMask> masks;
+  std::vector<SharedTensor> obj_ptrs;
+  for (std::size_t k = 0; k < target.slots.size(); ++k) {
+    const auto i = static_cast<std::int64_t>(k);
+    const ConstView mask = outputs.low_res_masks[i];
+    step.objects.push_back(output_of({.low_res_mask = outputs.low_res_masks[i],
+                                      .obj_ptr = outputs.obj_ptrs[i],
+                                      .iou_prediction = outputs.iou_predictions[k],
+                                      .object_score_logits = outputs.object_score_logits[k]}));
+    step.objects.back().is_in_bucket = true;
+    masks.push_back({.slot = target.slots[k],
+                     .mask = mask,
+                     .object_score_logits = outputs.object_score_logits[k]});
+    obj_ptrs.push_back(step.objects.back().obj_ptr);
+  }
+  step.bucket = bucket_output(target.frame, masks, obj_ptrs);
+  if (run_mem_encoder) {
+    step.bucket.maskmem_features = encode_bucket_memory(ctx, target.frame, masks);
+  }
+  return step;
+}
+
+FrameOutput ObjectStep::bucket_output(const EncodedFrame& frame,
+                                      std::span<const sam3::MultiplexTracker::SlotMask> masks,
+                                      std::span<const SharedTensor> obj_ptrs) const {
+  Tensor pointers = Tensor::zeros(bucket_shapes().obj_ptr);
+  for (std::size_t k = 0; k < masks.size(); ++k) {
+    const View row = pointers.view()[masks[k].slot];
+    std::copy_n(obj_ptrs[k].data(), row.numel(), row.data);
+  }
+  return {.obj_ptr = std::move(pointers), .image_features = frame.bucket_map};
+}
+
+FrameOutput ObjectStep::encode_bucket(Context& ctx, const EncodedFrame& frame,
+                                      std::span<const sam3::MultiplexTracker::SlotMask> masks,
+                                      std::span<const SharedTensor> obj_ptrs) const {
+  FrameOutput output = bucket_output(frame, masks, obj_ptrs);
+  output.maskmem_features = encode_bucket_memory(ctx, frame, masks);
+  return output;
+}
+
+SharedTensor ObjectStep::encode_bucket_memory(
+    Context& ctx, const EncodedFrame& frame,
+    std::span<const sam3::MultiplexTracker::SlotMask> masks) const {
+  const Workspace::Scope scratch(ctx.workspace);
+  const View features =
+      multiplex()->encode_new_memory(ctx, heads(), frame.buckets.embedding, masks);
+  if (options_.bfloat16_memory) round_to_bfloat16_(features);
+  return Tensor::copy_of(features);
+}
+
+// ---------------------------------------------------------------- shapes
+
 ObjectStep::OutputShapes ObjectStep::output_shapes() const {
   const sam2::HeadsConfig& config = heads().config;
   const std::int64_t g = config.base.grid();
-  return {heads().memory_shape(), {config.hidden_dim()}, {4 * g, 4 * g}};
+  const Shape memory = config.memory ? heads().memory_shape() : Shape{0};
+  return {memory, {config.hidden_dim()}, {4 * g, 4 * g}};
+}
+
+ObjectStep::OutputShapes ObjectStep::bucket_shapes() const {
+  const sam3::MultiplexConfig& config = multiplex()->config;
+  return {multiplex()->memory_shape(), {config.multiplex_count, config.d_model()}, {0}};
 }
 
 // ---------------------------------------------------------------- outputs at the size of the video

@@ -32,6 +32,11 @@ class ObjectStep {
   const VideoOptions& options() const { return options_; }
   const SessionRules& rules() const { return model_->family().session; }
   const sam2::Sam2Heads& heads() const { return front_end_->heads(); }
+  // SAM 3.1: what follows the objects of a bucket, which `heads` only makes; else null.
+  const sam3::MultiplexTracker* multiplex() const { return front_end_->multiplex(); }
+  const sam2::MemoryBankConfig& memory_bank() const {
+    return multiplex() != nullptr ? multiplex()->memory_bank : heads().config.memory_bank;
+  }
   std::int64_t side() const { return front_end_->side(); }
   std::optional<std::int64_t> num_frames() const { return num_frames_; }
   // Whether frames come as squares of that side, resized where they were decoded.
@@ -69,6 +74,25 @@ class ObjectStep {
   };
   SharedTensor encode_memory(Context& ctx, const EncodedFrame& frame, const Seen& seen) const;
 
+  // ---- a bucket on it
+  struct BucketTarget {
+    EncodedFrame& frame;
+    const TrackedObject& bucket;
+    std::span<const std::int64_t> slots;  // of the bucket, that hold an object
+    bool reverse = false;
+  };
+  struct BucketStep {
+    std::vector<FrameOutput> objects;  // in the order of the slots
+    FrameOutput bucket;
+  };
+  BucketStep run_bucket(Context& ctx, const BucketTarget& target, bool run_mem_encoder) const;
+  // obj_ptrs: of the masks, each (C,).
+  FrameOutput encode_bucket(Context& ctx, const EncodedFrame& frame,
+                            std::span<const sam3::MultiplexTracker::SlotMask> masks,
+                            std::span<const SharedTensor> obj_ptrs) const;
+  SharedTensor encode_bucket_memory(Context& ctx, const EncodedFrame& frame,
+                                    std::span<const sam3::MultiplexTracker::SlotMask> masks) const;
+
   // ---- what the object attends to
   sam2::MemoryChoice choose_memory(const Target& target) const;
   // With memory selection: tracked frames of an object that are worth remembering on another one.
@@ -85,9 +109,16 @@ class ObjectStep {
     Shape maskmem_features, obj_ptr, low_res_mask;
   };
   OutputShapes output_shapes() const;
+  OutputShapes bucket_shapes() const;  // of a bucket, whose frames have a map of memory_shape too
 
  private:
   View condition(Context& ctx, const Target& target) const;
+  ConstView shared_attention(Context& ctx, EncodedFrame& frame) const;
+  void keep_bucket_map(EncodedFrame& frame) const;
+  View condition_bucket(Context& ctx, const BucketTarget& target) const;
+  FrameOutput bucket_output(const EncodedFrame& frame,
+                            std::span<const sam3::MultiplexTracker::SlotMask> masks,
+                            std::span<const SharedTensor> obj_ptrs) const;
   FrameOutput output_of(const sam2::SamOutputs& outputs) const;
   MaskGeometry mask_geometry(Size hw) const;
   void logits_of(Context& ctx, const FrameOutput& output, Size hw, View out) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -112,6 +113,31 @@ void save_prompts(NamedTensors& out, const std::string& name, const TrackedObjec
   out.set(name + ".frames_tracked.reverse", std::move(reverse));
 }
 
+// Which slots objects have, and what is left behind for buckets.
+void save_buckets(NamedTensors& out, const SavedSession& session, const ObjectStep& step) {
+  Integers slots, batches, first, ends;
+  for (const SessionState::Object& object : session.objects) slots.push_back(object->slot);
+  const ObjectStep::OutputShapes shapes = step.bucket_shapes();
+  const auto save = [&](const std::string& name, const Entries& entries) {
+    save_outputs(out, name, entries, shapes);
+    out.set(name + ".image_features",
+            stacked(entries, &FrameOutput::image_features, shapes.maskmem_features));
+  };
+  for (const SessionState::Object& bucket : session.buckets) {
+    const std::string name = "buckets." + std::to_string(batches.size());
+    batches.push_back(bucket->batch);
+    first.push_back(bucket->slot);
+    ends.push_back(bucket->end_slot);
+    save(name + ".cond", by_arrival(bucket->cond_frame_outputs));
+    save(name + ".non_cond", ascending(bucket->non_cond_frame_outputs));
+    save(name + ".temp_cond", by_arrival(bucket->temp_cond));
+  }
+  out.set("slots", std::move(slots));
+  out.set("buckets.batches", std::move(batches));
+  out.set("buckets.slots", std::move(first));
+  out.set("buckets.end_slots", std::move(ends));
+}
+
 // ---------------------------------------------------------------- back
 
 // Handles and batches are below this: the one after it has a number too.
@@ -203,13 +229,14 @@ struct Reader {
   const ObjectStep& step;
 
   // With `complete`, each has its memory.
-  void outputs(const std::string& name, bool complete, FrameOutputs& into) const {
+  void outputs(const std::string& name, bool complete, FrameOutputs& into,
+               const ObjectStep::OutputShapes& shapes) const {
     const Integers& frames = distinct_at(saved, name + ".frames", kFrames);
     const auto count = static_cast<std::int64_t>(frames.size());
     const Integers& has_memory = integers_at(saved, name + ".has_memory", count, kBit);
     const Integers& is_outdated = integers_at(saved, name + ".is_outdated", count, kBit);
     const Integers& was_prompted = integers_at(saved, name + ".was_prompted", count, kBit);
-    const ObjectStep::OutputShapes shapes = step.output_shapes();
+    const bool in_bucket = shapes.maskmem_features.numel() == 0;
     const Stack memory(saved, name + ".maskmem_features", count, shapes.maskmem_features);
     const Stack pointers(saved, name + ".obj_ptr", count, shapes.obj_ptr);
     const Stack masks(saved, name + ".low_res_mask", count, shapes.low_res_mask);
@@ -217,7 +244,8 @@ struct Reader {
       const auto k = static_cast<std::size_t>(i);
       if (complete && has_memory[k] == 0) refuse(name + ".has_memory", "1", "0");
       FrameOutput output;
-      if (has_memory[k] != 0) output.maskmem_features = memory.at(i);
+      if (has_memory[k] != 0 && !in_bucket) output.maskmem_features = memory.at(i);
+      output.is_in_bucket = has_memory[k] != 0 && in_bucket;
       output.obj_ptr = pointers.at(i);
       output.low_res_mask = masks.at(i);
       output.is_outdated = is_outdated[k] != 0;
@@ -263,13 +291,69 @@ struct Reader {
     }
   }
 
+  // What frames left behind for the slots of a batch: as outputs, with a map of each frame.
+  void bucket_outputs(const std::string& name, FrameOutputs& into) const {
+    outputs(name, true, into, step.bucket_shapes());
+    const std::vector<std::int64_t> frames = into.frames_by_arrival();
+    const auto count = static_cast<std::int64_t>(frames.size());
+    const Stack images(saved, name + ".image_features", count,
+                       step.bucket_shapes().maskmem_features);
+    for (std::int64_t i = 0; i < count; ++i) {
+      into.change(frames[static_cast<std::size_t>(i)],
+                  [&](FrameOutput& output) { output.image_features = images.at(i); });
+    }
+  }
+
+  std::vector<SessionState::Object> buckets() const {
+    std::vector<SessionState::Object> out;
+    const Integers& batches = integers_at(saved, "buckets.batches", -1, kNumbers);
+    const auto count = static_cast<std::int64_t>(batches.size());
+    const Integers& slots = integers_at(saved, "buckets.slots", count, kNumbers);
+    const Integers& ends = integers_at(saved, "buckets.end_slots", count, kNumbers);
+    const std::int64_t width = step.multiplex()->config.multiplex_count;
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      if (slots[i] % width != 0 || ends[i] < slots[i] || ends[i] > slots[i] + width) {
+        refuse("buckets.end_slots", "slots of the bucket", std::to_string(ends[i]));
+      }
+      TrackedObject bucket{.batch = batches[i], .slot = slots[i], .end_slot = ends[i]};
+      const std::string name = "buckets." + std::to_string(i);
+      bucket_outputs(name + ".cond", bucket.cond_frame_outputs);
+      bucket_outputs(name + ".non_cond", bucket.non_cond_frame_outputs);
+      bucket_outputs(name + ".temp_cond", bucket.temp_cond);
+      out.emplace_back(std::move(bucket));
+    }
+    return out;
+  }
+
+  // Each object has a slot of its own, in a bucket that is there.
+  void give_slots(SavedSession& session) const {
+    const Integers& slots = integers_at(
+        saved, "slots", static_cast<std::int64_t>(session.objects.size()), {-1, kMaxNumber});
+    const std::int64_t width = step.multiplex()->config.multiplex_count;
+    std::set<std::pair<std::int64_t, std::int64_t>> taken;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      TrackedObject& object = session.objects[i].write();
+      object.slot = slots[i];
+      if (!object.has_slot()) continue;
+      const bool is_there =
+          std::any_of(session.buckets.begin(), session.buckets.end(), [&](const auto& bucket) {
+            return bucket->batch == object.batch && bucket->slot == slots[i] / width * width &&
+                   slots[i] < bucket->end_slot;
+          });
+      if (!is_there || !taken.insert({object.batch, slots[i]}).second) {
+        refuse("slots", "a slot of its own in a bucket", std::to_string(slots[i]));
+      }
+    }
+  }
+
   TrackedObject object(const std::string& name) const {
-    TrackedObject object;
+    TrackedObject object{.slot = 0};
+    const ObjectStep::OutputShapes shapes = step.output_shapes();
     prompts(name, object);
-    outputs(name + ".cond", true, object.cond_frame_outputs);
-    outputs(name + ".temp_cond", false, object.temp_cond);
-    outputs(name + ".temp_non_cond", false, object.temp_non_cond);
-    outputs(name + ".non_cond", true, object.non_cond_frame_outputs);
+    outputs(name + ".cond", true, object.cond_frame_outputs, shapes);
+    outputs(name + ".temp_cond", false, object.temp_cond, shapes);
+    outputs(name + ".temp_non_cond", false, object.temp_non_cond, shapes);
+    outputs(name + ".non_cond", true, object.non_cond_frame_outputs, shapes);
     if (step.rules().objects == SessionRules::Objects::kBatches && !object.temp_non_cond.empty()) {
       refuse(name + ".temp_non_cond.frames", "none with this model", "some");
     }
@@ -306,6 +390,7 @@ NamedTensors to_tensors(const SavedSession& session, const ObjectStep& step) {
   }
   out.set("handles", std::move(handles));
   out.set("batches", std::move(batches));
+  if (step.multiplex() != nullptr) save_buckets(out, session, step);
   const Size size = session.orig_hw.value_or(Size{0, 0});
   out.set("orig_hw", Integers{size.height, size.width});
   out.set("num_pushed", Integers{session.num_pushed.value_or(kOfVideo)});
@@ -327,6 +412,10 @@ SavedSession from_tensors(const NamedTensors& saved, const ObjectStep& step) {
     object.handle = handles[i];
     object.batch = batches[i];
     session.objects.emplace_back(std::move(object));
+  }
+  if (step.multiplex() != nullptr) {
+    session.buckets = reader.buckets();
+    reader.give_slots(session);
   }
   return session;
 }

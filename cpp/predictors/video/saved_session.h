@@ -13,6 +13,7 @@ namespace sam_rlx {
 // What a session is on disk: all that it knows of prompts and outputs, without frames and texts.
 struct SavedSession {
   std::vector<SessionState::Object> objects = {};
+  std::vector<SessionState::Object> buckets = {};  // SAM 3.1
   std::optional<Size> orig_hw = {};
   std::optional<std::int64_t> num_pushed = {};  // none: the frames come from a video
 };

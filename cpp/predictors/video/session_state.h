@@ -16,6 +16,8 @@ struct SessionState {
 
   std::vector<Object> objects = {};  // in the order of their first prompts
   std::int64_t open_batch = 0;       // of objects to come
+  // What frames left behind for the slots of batches, see ObjectBuckets; these have outputs alone.
+  std::vector<Object> buckets = {};
   std::optional<Size> orig_hw = {};
   bool with_detector = false;
   FrameCache frames = {};

@@ -50,17 +50,19 @@ class CopyOnWrite {
 // What one frame gave for one object. One that was kept never changes: another takes its position.
 struct FrameOutput {
   SharedTensor maskmem_features = {};  // a memory; empty: not encoded
-  SharedTensor obj_ptr = {};           // (C,)
+  SharedTensor obj_ptr = {};           // (C,); of a bucket (slots, C)
+  SharedTensor image_features = {};    // of a bucket: the map of the frame
   SharedTensor low_res_mask = {};      // (4g, 4g) logits, small holes filled
   float object_score_logits = 0.0F;
   float iou_prediction = 0.0F;
   float eff_iou_score = -1.0F;  // of the frame, for the selection of memory; below 0: none
   bool was_prompted = false;    // its frame conditioned others, until all of its prompts went
   bool is_outdated = false;     // no prompt of a later click: a prompt nearby changed the object
+  bool is_in_bucket = false;    // the bucket of the object has the memory
   // A mask given as prompt, (H, W) of the video, that has not become a low_res_mask yet. Or null.
   std::shared_ptr<const std::vector<std::uint8_t>> video_mask = {};
 
-  bool has_memory() const { return !maskmem_features.empty(); }
+  bool has_memory() const { return is_in_bucket || !maskmem_features.empty(); }
 };
 using FrameOutputPtr = std::shared_ptr<const FrameOutput>;
 
@@ -126,21 +128,28 @@ struct ClickedPoints {
 // One object of a video and all it left behind. Upstream keeps these in the dictionaries of its
 // inference state: sam2/sam2_video_predictor.py.
 struct TrackedObject {
+  static constexpr std::int64_t kPrompts = -1;
+
   std::int64_t handle = 0;
-  std::int64_t batch = 0;           // objects of one number run as one batch; see ObjectBatches
-  bool is_masklet = false;          // of a text, which says when it is tracked
-  ByFrame<ClickedPoints> points;    // prompts
-  FrameSet mask_frames;             // frames whose prompt is a mask
-  FrameOutputs cond_frame_outputs;  // of frames with prompts
-  FrameOutputs non_cond_frame_outputs;
+  std::int64_t batch = 0;  // objects of one number run as one batch; see ObjectBatches
+  // Of the batch, below 0: none yet; of a bucket the first one of it. See ObjectBuckets.
+  std::int64_t slot = -1;
+  std::int64_t end_slot = 0;             // of a bucket: those of the batch before it were given
+  std::int64_t owner = kPrompts;         // else the text that found it
+  bool is_masklet = false;               // of a text, which says when it is tracked
+  ByFrame<ClickedPoints> points = {};    // prompts
+  FrameSet mask_frames = {};             // frames whose prompt is a mask
+  FrameOutputs cond_frame_outputs = {};  // of frames with prompts
+  FrameOutputs non_cond_frame_outputs = {};
   // Outputs of prompts since the last propagation.
-  FrameOutputs temp_cond, temp_non_cond;
-  ByFrame<bool> frames_tracked;  // to whether it was in reverse
+  FrameOutputs temp_cond = {}, temp_non_cond = {};
+  ByFrame<bool> frames_tracked = {};  // to whether it was in reverse
 
   // The output of tracking: as a frame with prompts first. Null: none.
   const FrameOutput* tracked_output(std::int64_t frame) const;
   // The same after that of a prompt.
   const FrameOutput* latest_output(std::int64_t frame, bool is_cond) const;
+  bool has_slot() const { return slot >= 0; }
   bool has_prompt() const { return !cond_frame_outputs.empty() || !temp_cond.empty(); }
   bool is_prompted(std::int64_t frame) const {
     return points.contains(frame) || mask_frames.contains(frame);

@@ -11,10 +11,6 @@
 namespace sam_rlx {
 namespace {
 
-// Where memory is made of masks that rules have changed, their areas say whether there is an
-// object. Upstream: Sam3VideoBase._tracker_update_memories.
-constexpr float kVisibleLogit = 10.0F;
-
 std::string pixels(Size size) {
   return std::to_string(size.height) + " x " + std::to_string(size.width) + " pixels";
 }
@@ -75,13 +71,15 @@ SessionState::Object& TrackedObjects::known_object(std::int64_t handle, const ch
   fail(where, "an object with prompts", "object " + std::to_string(handle));
 }
 
-TrackedObject& TrackedObjects::object_of(std::int64_t handle) {
-  if (SessionState::Object* const object = state_.find(handle)) return object->write();
-  TrackedObject object;
-  object.handle = handle;
-  object.batch = state_.open_batch;
-  state_.objects.emplace_back(std::move(object));
-  return state_.objects.back().write();
+TrackedObject& TrackedObjects::object_of(std::int64_t handle, const ObjectRules::Arrival& arrival,
+                                         std::int64_t owner) {
+  SessionState::Object* object = state_.find(handle);
+  if (object == nullptr) {
+    object = &state_.objects.emplace_back(TrackedObject{.handle = handle, .owner = owner});
+  }
+  TrackedObject& target = object->write();
+  if (!target.has_slot()) rules_->join(state_, target, arrival);
+  return target;
 }
 
 void TrackedObjects::remove(std::int64_t handle) {
@@ -91,11 +89,14 @@ void TrackedObjects::remove(std::int64_t handle) {
 
 void TrackedObjects::reset() {
   state_.objects.clear();
+  state_.buckets.clear();
   state_.open_batch = 0;
 }
 
-void TrackedObjects::adopt(std::vector<SessionState::Object> objects, std::optional<Size> orig_hw) {
+void TrackedObjects::adopt(std::vector<SessionState::Object> objects,
+                           std::vector<SessionState::Object> buckets, std::optional<Size> orig_hw) {
   state_.objects = std::move(objects);
+  state_.buckets = std::move(buckets);
   state_.orig_hw = orig_hw;
   state_.open_batch = 0;
   for (const auto& object : state_.objects) {
@@ -162,9 +163,12 @@ bool TrackedObjects::add_points(const PointPrompt& prompt) {
       .reverse = !is_init_cond_frame && *tracked};
   const FrameOutput* before = object.latest_output(prompt.frame, is_cond);
   if (before != nullptr && (before->is_outdated || before->video_mask != nullptr)) before = nullptr;
+  // In SAM 3.1 the first click on a frame begins anew.
+  const bool corrects = tracked != nullptr && object.temp_cond.find(prompt.frame) != nullptr;
+  if (step_.multiplex() != nullptr && !corrects) before = nullptr;
   FrameOutput output = step_.run_points(ctx, target, &points, before);
 
-  TrackedObject& changed = object_of(prompt.handle);
+  TrackedObject& changed = object_of(prompt.handle, {.frame = prompt.frame});
   changed.points.set(prompt.frame, std::move(points));
   changed.mask_frames.erase(prompt.frame);
   (is_cond ? changed.temp_cond : changed.temp_non_cond).set(prompt.frame, std::move(output));
@@ -172,6 +176,11 @@ bool TrackedObjects::add_points(const PointPrompt& prompt) {
 }
 
 bool TrackedObjects::add_mask(std::int64_t index, std::int64_t handle, ConstView mask) {
+  return show_mask(index, handle, mask, {.frame = index}, TrackedObject::kPrompts);
+}
+
+bool TrackedObjects::show_mask(std::int64_t index, std::int64_t handle, ConstView mask,
+                               const ObjectRules::Arrival& arrival, std::int64_t owner) {
   const EncodedFrame& frame = cached_frame(index, "add_prompt");
   const TrackedObject* const known = find(handle);
   const bool is_cond = options().add_all_frames_to_correct_as_cond || known == nullptr ||
@@ -180,7 +189,7 @@ bool TrackedObjects::add_mask(std::int64_t index, std::int64_t handle, ConstView
   const Workspace::Scope scratch(ctx.workspace);
   FrameOutput output = rules_->run_mask(ctx, frame, *state_.orig_hw, mask);
 
-  TrackedObject& changed = object_of(handle);
+  TrackedObject& changed = object_of(handle, arrival, owner);
   changed.mask_frames.insert(index);
   changed.points.erase(index);
   (is_cond ? changed.temp_cond : changed.temp_non_cond).set(index, std::move(output));
@@ -264,20 +273,11 @@ void TrackedObjects::track(std::int64_t index, bool reverse, const HandleSet* on
   track_objects({.frame = index, .reverse = reverse, .handles = handles, .run_mem_encoder = true});
 }
 
-// No object sees what the frame gave for another one.
-void TrackedObjects::track_objects(const MaskletStep& step) {
+void TrackedObjects::track_objects(const TrackStep& step) {
   Context ctx = context();
-  std::vector<FrameOutputPtr> outputs;
-  for (const std::int64_t handle : step.handles) {
-    const TrackedObject& object = *known_object(handle, "propagate");
-    outputs.push_back(nullptr);
-    if (object.cond_frame_outputs.find(step.frame) != nullptr) continue;
-    ctx.check_interrupt();
-    const ObjectStep::Target target{
-        .frame = cached_frame(step.frame, "propagate"), .object = object, .reverse = step.reverse};
-    outputs.back() =
-        std::make_shared<const FrameOutput>(step_.run_tracking(ctx, target, step.run_mem_encoder));
-  }
+  for (const std::int64_t handle : step.handles) known_object(handle, "propagate");
+  std::vector<FrameOutputPtr> outputs = rules_->track(
+      ctx, state_, step, [&]() -> EncodedFrame& { return cached_frame(step.frame, "propagate"); });
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     SessionState::Object& object = *state_.find(step.handles[i]);
     TrackedObject& target = object.write();
@@ -292,6 +292,7 @@ void TrackedObjects::track_objects(const MaskletStep& step) {
   for (const std::int64_t handle : step.handles) {
     drop_old_outputs(state_.find(handle)->write(), step.frame);
   }
+  for (SessionState::Object& bucket : state_.buckets) drop_old_outputs(bucket.write(), step.frame);
 }
 
 // Tracked frames that a later frame can choose, when tracking goes on from here or starts anew at a
@@ -316,7 +317,7 @@ std::set<std::int64_t> TrackedObjects::frames_to_choose(const TrackedObject& obj
 // Keeps outputs that a later frame can read, and those that a correction would.
 void TrackedObjects::drop_old_outputs(TrackedObject& object, std::int64_t frame) const {
   if (options().history < 0) return;
-  const sam2::MemoryBankConfig& bank = step_.heads().config.memory_bank;
+  const sam2::MemoryBankConfig& bank = step_.memory_bank();
   const std::int64_t reach =
       std::max((bank.num_maskmem - 1) * bank.memory_temporal_stride_for_eval + 1,
                bank.max_obj_ptrs_in_encoder - 1);
@@ -349,33 +350,24 @@ const EncodedFrame& TrackedObjects::frame_for_detector(std::int64_t index) {
   fail<StateError>("propagate", "frame " + std::to_string(index) + " given before", "none");
 }
 
-void TrackedObjects::add_masklet(std::int64_t frame, std::int64_t handle, ConstView mask) {
-  add_mask(frame, handle, mask);
-  give_to_text(handle);
+void TrackedObjects::add_masklet(const Masklet& masklet, ConstView mask) {
+  show_mask(masklet.frame, masklet.handle, mask,
+            {.frame = masklet.frame, .together = masklet.together}, masklet.owner);
+  give_to_text(masklet.handle);
 }
 
 void TrackedObjects::give_to_text(std::int64_t handle) {
   known_object(handle, "add_prompt").write().is_masklet = true;
 }
 
-void TrackedObjects::track_masklets(const MaskletStep& step) { track_objects(step); }
+void TrackedObjects::track_masklets(const TrackStep& step) { track_objects(step); }
 
 void TrackedObjects::remember_masklets(std::int64_t index, std::span<const std::int64_t> handles,
                                        ConstView masks) {
   const EncodedFrame& frame = cached_frame(index, "propagate");
+  for (const std::int64_t handle : handles) known_object(handle, "propagate");
   Context ctx = context();
-  for (std::size_t k = 0; k < handles.size(); ++k) {
-    const ConstView mask = masks[static_cast<std::int64_t>(k)];
-    const bool visible =
-        std::any_of(mask.data, mask.data + mask.numel(), [](float logit) { return logit > 0.0F; });
-    const SharedTensor memory = step_.encode_memory(
-        ctx, frame,
-        {.mask = mask, .object_score_logits = visible ? kVisibleLogit : -kVisibleLogit});
-    TrackedObject& object = known_object(handles[k], "propagate").write();
-    for (FrameOutputs* outputs : {&object.cond_frame_outputs, &object.non_cond_frame_outputs}) {
-      outputs->change(index, [&](FrameOutput& output) { output.maskmem_features = memory; });
-    }
-  }
+  rules_->remember(ctx, state_, frame, handles, masks);
 }
 
 // ---------------------------------------------------------------- outputs

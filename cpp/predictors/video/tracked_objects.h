@@ -53,8 +53,9 @@ class TrackedObjects {
   const std::vector<SessionState::Object>& objects() const { return state_.objects; }
   // Null: there is none.
   const TrackedObject* find(std::int64_t handle) const { return state_.find(handle); }
-  // Objects and size of a session that was saved.
-  void adopt(std::vector<SessionState::Object> objects, std::optional<Size> orig_hw);
+  // Objects, buckets and size of a session that was saved.
+  void adopt(std::vector<SessionState::Object> objects, std::vector<SessionState::Object> buckets,
+             std::optional<Size> orig_hw);
 
   // ---- frames. All have the size of the first one; an image that was resized before comes with
   // the size that it had. Of the last two, what the encoder made of them is kept.
@@ -68,7 +69,7 @@ class TrackedObjects {
   // mask (H, W) of zeros and ones; any size.
   bool add_mask(std::int64_t frame, std::int64_t handle, ConstView mask);
   // An object without prompts; nothing happens if it is known.
-  void add_object(std::int64_t handle) { object_of(handle); }
+  void add_object(std::int64_t handle) { object_of(handle, {}); }
   void clear_prompts(std::int64_t frame, std::int64_t handle);
   // Whether an object has a prompt there since the last propagation that makes it a conditioning
   // frame.
@@ -91,16 +92,15 @@ class TrackedObjects {
   void enable_detector();
   const EncodedFrame& frame_for_detector(std::int64_t index);
   // A new object of a text, or a new prompt for it. mask (S, S) of zeros and ones.
-  void add_masklet(std::int64_t frame, std::int64_t handle, ConstView mask);
+  struct Masklet {
+    std::int64_t frame = 0, handle = 0;
+    std::int64_t owner = 0;     // the text
+    std::int64_t together = 1;  // new objects of the text on the frame
+  };
+  void add_masklet(const Masklet& masklet, ConstView mask);
   // Makes an object that was clicked one of a text.
   void give_to_text(std::int64_t handle);
-  struct MaskletStep {
-    std::int64_t frame = 0;
-    bool reverse = false;
-    std::span<const std::int64_t> handles;
-    bool run_mem_encoder = false;  // else `remember_masklets` follows
-  };
-  void track_masklets(const MaskletStep& step);
+  void track_masklets(const TrackStep& step);
   // Memory of the frame's outputs, made of masks (K, S, S) of logits instead of their own; an
   // object is there where its mask is not empty.
   void remember_masklets(std::int64_t frame, std::span<const std::int64_t> handles,
@@ -120,12 +120,15 @@ class TrackedObjects {
 
  private:
   SessionState::Object& known_object(std::int64_t handle, const char* where);
-  TrackedObject& object_of(std::int64_t handle);
+  TrackedObject& object_of(std::int64_t handle, const ObjectRules::Arrival& arrival,
+                           std::int64_t owner = TrackedObject::kPrompts);
+  bool show_mask(std::int64_t index, std::int64_t handle, ConstView mask,
+                 const ObjectRules::Arrival& arrival, std::int64_t owner);
   EncodedFrame& cached_frame(std::int64_t index, const char* where);
   ClickedPoints to_model_frame(const PointPrompt& prompt) const;
   ClickedPoints all_points(const PointPrompt& prompt, const TrackedObject& object) const;
   std::vector<std::int64_t> prompted_handles(const HandleSet* only) const;
-  void track_objects(const MaskletStep& step);
+  void track_objects(const TrackStep& step);
   std::set<std::int64_t> frames_to_choose(const TrackedObject& object, std::int64_t frame) const;
   void drop_old_outputs(TrackedObject& object, std::int64_t frame) const;
 

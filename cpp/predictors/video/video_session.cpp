@@ -43,7 +43,9 @@ std::unique_ptr<VideoSession> VideoSession::clone(std::unique_ptr<FrameSource> s
                                               objects_.options(), std::move(source));
   State copy = state();
   copy.objects.frames = {};
-  for (auto& object : copy.objects.objects) object = object.clone();
+  for (auto* const objects : {&copy.objects.objects, &copy.objects.buckets}) {
+    for (auto& object : *objects) object = object.clone();
+  }
   other->restore(std::move(copy));
   other->labels_ = labels_;
   return other;
@@ -53,7 +55,11 @@ NamedTensors VideoSession::save() {
   if (!texts_.empty()) fail<UnsupportedError>("save", "a session without texts", "one with");
   if (!objects_.objects().empty()) prepare();
   const auto pushed = source_ == nullptr ? std::optional(num_pushed_) : std::nullopt;
-  return to_tensors({objects_.objects(), objects_.orig_hw(), pushed}, objects_.step());
+  return to_tensors({.objects = objects_.objects(),
+                     .buckets = objects_.state().buckets,
+                     .orig_hw = objects_.orig_hw(),
+                     .num_pushed = pushed},
+                    objects_.step());
 }
 
 void VideoSession::adopt(const NamedTensors& saved) {
@@ -64,7 +70,7 @@ void VideoSession::adopt(const NamedTensors& saved) {
   }
   next_handle_ = 0;
   for (const auto& object : session.objects) take_handle(object->handle);
-  objects_.adopt(std::move(session.objects), session.orig_hw);
+  objects_.adopt(std::move(session.objects), std::move(session.buckets), session.orig_hw);
   num_pushed_ = session.num_pushed.value_or(0);
 }
 

@@ -58,7 +58,8 @@ VideoTexts::Text* VideoTexts::text_of(std::int64_t handle) const {
 void VideoTexts::add(std::string text, MaskletPrompt prompt, const MaskletConfig& config,
                      std::int64_t first) {
   texts_.push_back(
-      {.tracker = std::make_shared<MaskletTracker>(objects_, std::move(prompt), config),
+      {.tracker = std::make_shared<MaskletTracker>(objects_, std::move(prompt), config,
+                                                   static_cast<std::int64_t>(texts_.size())),
        .text = std::move(text),
        .first = first});
 }

@@ -15,6 +15,24 @@ Kind = Literal["image", "concept", "generator", "video", "text"]
 _OF_PACKAGED: dict[Kind, dict[str, Any]] = {
     "generator": {"pred_iou_thresh": 0.7, "stability_score_thresh": 0.8}
 }
+# The same of a version. Upstream: sam3/model_builder.py, build_sam3_multiplex_video_predictor.
+_OF_VERSIONS: dict[str, dict[Kind, dict[str, Any]]] = {
+    "3.1": {
+        "video": {"use_memory_selection": False},
+        "text": {
+            "score_threshold_detection": 0.4,
+            "det_nms_use_iom": True,
+            "new_det_thresh": 0.65,
+            "use_iom_recondition": True,
+            "iom_thresh_recondition": 0.5,
+            "suppress_det_close_to_boundary": True,
+            "init_trk_keep_alive": 0,
+            "max_trk_keep_alive": 8,
+            "min_trk_keep_alive": -4,
+            "fill_hole_area": 0,
+        },
+    }
+}
 
 
 def describe(kind: Kind, family: str) -> dict[str, dict[str, Any]]:
@@ -32,9 +50,15 @@ def outside(option: Mapping[str, Any], value: float) -> str | None:
 
 def defaults(kind: Kind, model: _core.Model) -> dict[str, Any]:
     """Return the defaults for a model, wherever it is asked: its own, or else its family's."""
-    own = _OF_PACKAGED.get(kind, {}) if model.variant in PACKAGED else {}
+    own = own_defaults(kind, model)
     options = describe(kind, model.family)
     return {name: own.get(name, option["default"]) for name, option in options.items()}
+
+
+def own_defaults(kind: Kind, model: _core.Model) -> dict[str, Any]:
+    """Return the defaults of a model that are not those of its family."""
+    packaged = _OF_PACKAGED.get(kind, {}) if model.variant in PACKAGED else {}
+    return {**packaged, **_OF_VERSIONS.get(model.version, {}).get(kind, {})}
 
 
 def default_text(kind: Kind, name: str) -> str:

@@ -20,13 +20,18 @@ _FORGET = "forget_unseen_after"
 _STREAM = {_FORGET: 300}
 
 
-def checked_options(options: Mapping[str, Any], streaming: bool) -> dict[str, Any]:
-    """Return the options of upstream's video model, with those that differ here."""
+def checked_options(
+    options: Mapping[str, Any], streaming: bool, own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the options of upstream's video model, with those that differ here.
+
+    `own` are the defaults of a model that are not its family's.
+    """
     if _FORGET in options and not streaming:
         raise InvalidArgumentError(
             f"text_options: expected {_FORGET} with pushed frames only, found frames"
         )
-    checked = {**_DEFAULTS, **(_STREAM if streaming else {}), **options}
+    checked = {**_DEFAULTS, **own, **(_STREAM if streaming else {}), **options}
     as_integer(_FORGET, checked.get(_FORGET, 0), 0)
     return checked
 

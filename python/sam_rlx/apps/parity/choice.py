@@ -31,6 +31,10 @@ def kind_of(family: str, choice: str) -> Any:
 def reference_of(model: Model, choice: str) -> Any:
     """Return the class for a model: that of its family, or of its trunk."""
     kind = kind_of(model.family, choice)
+    if "multiplex" in model.config:
+        if issubclass(kind, transformers_references.TransformersReference):
+            raise UnsupportedError("reference: expected 'meta' for SAM 3.1, found 'transformers'")
+        return references.Sam31Reference
     encoder = model.config.get("image_encoder", {})
     if encoder.get("rep_vit"):
         if issubclass(kind, transformers_references.TransformersReference):

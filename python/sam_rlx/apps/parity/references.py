@@ -267,7 +267,7 @@ class Sam3Reference(Reference):
 
     name = "sam3"
     chosen_masks = "tracker.sam_mask_decoder.low_res_masks"
-    stages = ("image", *CLICKS, "text", "example", "video", "video_text")
+    stages: tuple[str, ...] = ("image", *CLICKS, "text", "example", "video", "video_text")
     before: ClassVar = {
         "detector.backbone.vision_backbone.trunk.patch_embed": (
             "backbone.vision_backbone.trunk.ln_pre"
@@ -383,6 +383,13 @@ class Sam3Reference(Reference):
                     yield masks, scores
         finally:
             self.network.supervise_joint_box_scores = False
+
+
+class Sam31Reference(Sam3Reference):
+    """sam3 with the neck and the heads for clicks of SAM 3.1: all that it has for images."""
+
+    chosen_masks = "tracker.model.interactive_sam_mask_decoder.low_res_masks"
+    stages = ("image", *CLICKS, "text", "example")
 
 
 REFERENCES: dict[str, type[Reference]] = {

@@ -33,10 +33,19 @@ VIDEO_OPTIONS = {
 }
 
 TRACKER = "inst_interactive_predictor.model."
+# SAM 3.1's heads for clicks are SAM 3's under other names; a name may begin with several.
+_CLICKS_3_1 = {
+    "tracker.model.interactivity_": TRACKER,
+    "tracker.model.interactive_": TRACKER,
+    "detector.backbone.vision_backbone.interactive_convs.": "backbone.vision_backbone.sam2_convs.",
+}
 
 
 def reference_name(name: str) -> str:
     """Return the name that `Sam3Image` has for a tensor or layer of Meta's checkpoint."""
+    for begin, other in _CLICKS_3_1.items():
+        if name.startswith(begin):
+            return other + name.removeprefix(begin)
     if name.startswith("tracker."):
         return TRACKER + name.removeprefix("tracker.")
     return name.removeprefix("detector.")
@@ -56,6 +65,8 @@ def sam3(model: Model, weights: Weights, *, video: bool = False) -> tuple[Simple
     package = packages.sam3()
     with packages.running(package.torch):
         network = _image_model(package, model.config, video)
+        if "multiplex" in model.config:
+            _as_in_3_1(network.inst_interactive_predictor.model)
     renamed = {reference_name(name): value for name, value in weights.items()}
     return package, load_weights(package.torch, network, renamed, model.source)
 
@@ -246,6 +257,15 @@ def _clicks(package: Any, config: Config) -> Any:
     grid = config["memory_attention"]["feat_size"]
     predictor._bb_feat_sizes = [(n * grid, n * grid) for n in (4, 2, 1)]
     return predictor
+
+
+def _as_in_3_1(tracker: Any) -> None:
+    """Leave of a tracker what SAM 3.1 takes clicks with: another network follows objects."""
+    tracker.sam_mask_decoder.iou_prediction_head.sigmoid_output = False
+    for name in ("transformer", "maskmem_backbone", "obj_ptr_tpos_proj"):
+        setattr(tracker, name, None)
+    for name in ("maskmem_tpos_enc", "no_mem_pos_enc", "no_obj_ptr", "no_obj_embed_spatial"):
+        setattr(tracker, name, None)
 
 
 def _tracker(package: Any, config: Config) -> Any:

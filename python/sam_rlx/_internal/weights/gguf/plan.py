@@ -15,6 +15,7 @@ _EXACT = re.compile(
     | iou_token | mask_tokens | obj_score_token | presence_token | query_embed
     | reference_points | bbox_embed | iou_prediction_head | pred_obj_score_head
     | output_hypernetworks_mlps | hf_mlp | perceiver\.latents
+    | output_(in)?valid_embed | no_obj_embed_spatial
     """,
     re.VERBOSE,
 )

@@ -59,11 +59,11 @@ def metadata_of(model: Any) -> dict[str, str]:
 
 
 def _flat(config: Mapping[str, Any], part: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield sizes as a file has them, on one level; those of the tracker are in its tensors."""
+    """Yield sizes as a file has them, on one level; those of trackers are in their tensors."""
     for name, value in config.items():
         if not isinstance(value, Mapping):
             yield _IN_FILES.get(f"{part}.{name}", name), value
-        elif name != "tracker":
+        elif name not in ("tracker", "multiplex"):
             yield from _flat(value, name)
 
 
