@@ -28,6 +28,15 @@ SameSize make_same_size(Context& ctx, ConstView detections, ConstView masklets) 
   return {resized(detections, masklets), masklets};
 }
 
+// IoUs (N, M) of what has different texts become 0.
+void separate_texts_(std::vector<float>& ious, const Detections& detections,
+                     const Masklets& masklets) {
+  const std::size_t tracks = masklets.texts.size();
+  for (std::size_t i = 0; i < ious.size(); ++i) {
+    if (tracks > 0 && detections.texts[i / tracks] != masklets.texts[i % tracks]) ious[i] = 0.0F;
+  }
+}
+
 // What a row of IoUs says of its detection.
 void match_detection(const AssociationConfig& config, std::int64_t detection, float score,
                      std::span<const float> ious, const Masklets& masklets, Association& out) {
@@ -121,6 +130,7 @@ Association associate_det_trk(Context& ctx, const AssociationConfig& config,
   if (count > 0) masks = make_same_size(ctx, detections.masks, masklets.masks);
   const BitMasks tracked(ctx, masks.masklets);
   if (count > 0) ious = mask_iou(ctx, BitMasks(ctx, masks.detections), tracked);
+  separate_texts_(ious, detections, masklets);
 
   for (std::int64_t m = 0; m < tracks; ++m) {
     bool confirmed = false;

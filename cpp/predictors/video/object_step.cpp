@@ -48,9 +48,12 @@ void ObjectStep::encode(Context& ctx, const ImageView& image, bool with_detector
   frame.has_detector = with_detector;
 }
 
-void ObjectStep::encode_input(Context& ctx, ConstView input, EncodedFrame& frame) const {
-  front_end_->encode_input(ctx, input, {.clicks = &frame.features});
-  frame.has_detector = false;
+void ObjectStep::encode_input(Context& ctx, ConstView input, bool with_detector,
+                              EncodedFrame& frame) const {
+  front_end_->encode_input(
+      ctx, input,
+      {.clicks = &frame.features, .detector = with_detector ? &frame.detector : nullptr});
+  frame.has_detector = with_detector;
 }
 
 // ---------------------------------------------------------------- what the object attends to
