@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:Sam3VideoModel")]
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402

@@ -10,12 +10,13 @@ import pytest
 from sam_rlx import SamRlxError
 
 pytest.importorskip("transformers", reason="needs transformers")
-pytestmark = pytest.mark.parity
+pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:Sam3VideoModel")]
 
 from sam_rlx.apps.parity import packages  # noqa: E402
 from sam_rlx.compat.transformers.text_clips import SETTINGS, Sam3VideoModel  # noqa: E402
 from support import transformers_text_clips as clips  # noqa: E402
 from support import upstream  # noqa: E402
+from support.cases import quick  # noqa: E402
 
 upstream.prepare()
 # Of the range of a mask's logits; a score; of the pixels of a mask.
@@ -54,12 +55,16 @@ def run(script, side, *args, **options):
         return list(script(side, clips.frames(), *args, **options))
 
 
+def are_one(mine, right):
+    """Tell whether masks are one; of small ones a pixel may differ."""
+    return (mine ^ right).sum() <= max(1, (1 - IOU) * (mine | right).sum())
+
+
 def check_masks(mine, right, which):
     mine, right = np.asarray(mine), np.asarray(right)
     assert (mine.shape, mine.dtype) == (right.shape, right.dtype), which
     assert np.abs(mine - right).max() < BOUND * max(np.ptp(right), 1), which
-    both, either = ((mine > 0) & (right > 0)).sum(), ((mine > 0) | (right > 0)).sum()
-    assert both >= IOU * either, which
+    assert are_one(mine > 0, right > 0), which
 
 
 def check(found, expected):
@@ -89,7 +94,7 @@ def check_results(shown, truth, frame):
     assert shown["object_ids"].tolist() == truth["object_ids"].tolist(), frame
     np.testing.assert_allclose(shown["scores"], truth["scores"], atol=SCORE)
     for mine, right in zip(shown["masks"], truth["masks"], strict=True):
-        assert (mine & right).sum() >= IOU * (mine | right).sum(), frame
+        assert are_one(np.asarray(mine), np.asarray(right)), frame
     np.testing.assert_allclose(shown["boxes"], truth["boxes"], atol=1)
 
 
@@ -97,7 +102,8 @@ SCENES = {
     "a clip": (clips.whole, {}, {}),
     "in reverse": (clips.whole, {"start_frame_idx": 12, "reverse": True}, {}),
     "a stream": (clips.stream, {}, {}),
-    "changes between": (clips.changed, {}, {}),
+    # By hand alone: upstream cannot show an object that a call corrects and removes at once.
+    "changes between": (clips.changed, {}, {"hotstart_delay": 0}),
     "corrected by findings": (clips.whole, {}, {"recondition_on_trk_masks": False}),
     "few objects": (clips.whole, {"start_frame_idx": 1}, {"max_num_objects": 3}),
     "hidden ones": (
@@ -112,7 +118,7 @@ SCENES = {
 }
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", quick(SCENES, 0, 2, 3))
 def test_each_frame_is_transformers(sides, name):
     script, options, settings = SCENES[name]
     theirs, ours = sides(**settings)
@@ -202,9 +208,10 @@ def test_a_copy_goes_on_by_itself(sides):
     session = ours.session(clips.frames(4), clips.TEXTS)
     for frame in (0, 1):
         ours.model(session, frame_idx=frame)
-    other = copy.deepcopy(session)
+    other, known = copy.deepcopy(session), session.obj_ids
     expected = [ours.model(session, frame_idx=frame) for frame in (2, 3)]
-    assert other.output_dict_per_obj.keys() == session.output_dict_per_obj.keys()
+    assert other.obj_ids == known != session.obj_ids
+    assert len(other.output_dict_per_obj) == len(known)
     for frame, right in zip((2, 3), expected, strict=True):
         found = ours.model(other, frame_idx=frame)
         assert found.obj_id_to_score == right.obj_id_to_score

@@ -179,7 +179,7 @@ def read_settings(
 
 
 __all__ = [
-    *("CONFIG", "HubError", "NoFileError", "Source", "read_json", "read_settings", "source_files"),
-    *("source_of", "take_source_options"),
+    *("CONFIG", "NoFileError", "Source", "read_json", "read_settings", "source_files", "source_of"),
+    "take_source_options",
 ]
 __dir__ = public_names(__name__)

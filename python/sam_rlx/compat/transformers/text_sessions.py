@@ -157,6 +157,11 @@ class Sam3VideoInferenceSession(ClipSession):
             raise InvalidArgumentError(
                 "session: expected texts, found none; give them with add_text_prompt first"
             )
+        side = model.model.img_size
+        if pixels.shape != (3, side, side):
+            raise ArgumentRuntimeError(
+                f"frame: expected shape (3, {side}, {side}), found {pixels.shape}"
+            )
         texts = [self._text(model, number) for number in self.prompts]
         objects = self._objects_of(model)
         objects.set_frame(frame_idx, pixels)
