@@ -7,10 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/config_dict.h"
 #include "bindings/numpy.h"
 #include "bindings/register.h"
 #include "core/in_use.h"
-#include "predictors/video/stepped_objects.h"
+#include "predictors/video/stepped_texts.h"
 
 namespace sam_rlx {
 namespace {
@@ -28,6 +29,7 @@ struct Stepped {
   explicit Stepped(std::unique_ptr<SteppedObjects> all) : objects(std::move(all)) {
     objects->set_poll_interrupt(poll_python_signals);
   }
+  virtual ~Stepped() = default;
   template <class Work>
   auto call(const Work& work) {
     const InUse guard(busy, "inference session");
@@ -37,6 +39,21 @@ struct Stepped {
     const std::vector<TrackedObject>& all = objects->objects();
     if (number < 0 || number >= static_cast<Index>(all.size())) throw py::index_error("object");
     return all[static_cast<std::size_t>(number)];
+  }
+};
+
+// The same for what texts name.
+struct SteppedByTexts : Stepped {
+  SteppedTexts texts;
+
+  SteppedByTexts(std::unique_ptr<SteppedObjects> all, const SteppedTextsConfig& config)
+      : Stepped(std::move(all)), texts(*objects, config) {}
+  std::unique_ptr<SteppedByTexts> clone() const {
+    std::vector<TrackedObject> kept = objects->objects();
+    auto other = std::make_unique<SteppedByTexts>(objects->clone(), texts.config());
+    other->objects->restore(std::move(kept));
+    other->texts.restore(texts.state());
+    return other;
   }
 };
 
@@ -125,6 +142,45 @@ py::dict tracked(Stepped& stepped, Index number) {
   });
 }
 
+// A text's number, its tokens (L, C) and which of them are padding (L,).
+using SteppedTextArrays = std::tuple<Index, Array<float>, Array<bool>>;
+
+SteppedTexts::Text stepped_text(const SteppedTextArrays& arrays) {
+  const auto& [number, tokens, padding] = arrays;
+  const ConstView view = view_of(tokens, "text");
+  if (view.shape.rank() != 2 || padding.ndim() != 1 || padding.shape(0) != view.shape[0]) {
+    fail("text", "tokens (L, C) with padding (L,)", view.shape.str());
+  }
+  return {.number = number, .prompt = {.text = view, .text_padding = padding.data()}};
+}
+
+py::dict run_texts(SteppedByTexts& stepped, Index frame, Index num_frames, bool reverse,
+                   bool streaming, const std::vector<SteppedTextArrays>& arrays) {
+  using namespace py::literals;
+  return stepped.call([&](SteppedObjects&) {
+    std::vector<SteppedTexts::Text> texts;
+    for (const SteppedTextArrays& each : arrays) texts.push_back(stepped_text(each));
+    SteppedTexts::Found found;
+    {
+      const GilRelease release;
+      found = stepped.texts.run({frame, num_frames, reverse, streaming, texts});
+    }
+    py::dict masks;
+    for (auto& [obj_id, mask] : found.masks) masks[py::int_(obj_id)] = to_numpy(std::move(mask));
+    return py::dict("masks"_a = masks, "tracker_scores"_a = found.tracker_scores,
+                    "suppressed"_a = found.suppressed);
+  });
+}
+
+py::dict texts_state(SteppedByTexts& stepped) {
+  using namespace py::literals;
+  return stepped.call([&](SteppedObjects&) {
+    const SteppedTexts::State& state = stepped.texts.state();
+    return py::dict("obj_ids"_a = state.obj_ids, "texts"_a = state.texts, "scores"_a = state.scores,
+                    "removed"_a = state.removed, "max_obj_id"_a = state.max_obj_id);
+  });
+}
+
 }  // namespace
 
 void register_stepped_objects(py::module_& m) {
@@ -180,6 +236,34 @@ void register_stepped_objects(py::module_& m) {
           py::arg("number"), py::arg("conditioning"))
       .def("output", output, py::arg("number"), py::arg("frame"), py::arg("conditioning"))
       .def("tracked", tracked, py::arg("number"));
+  py::classh<SteppedByTexts, Stepped>(m, "SteppedTexts")
+      .def(py::init([](std::shared_ptr<const Model> model, int num_threads, bool bfloat16_memory,
+                       const py::dict& options) {
+             return std::make_unique<SteppedByTexts>(
+                 std::make_unique<SteppedObjects>(std::move(model), num_threads, bfloat16_memory),
+                 read_options<SteppedTextsConfig>(options, "Sam3VideoModel",
+                                                  "a setting of Sam3VideoConfig"));
+           }),
+           py::arg("model"), py::arg("num_threads"), py::arg("bfloat16_memory"), py::arg("options"))
+      .def(
+          "__deepcopy__",
+          [](SteppedByTexts& x, const py::dict&) {
+            return x.call([&](const SteppedObjects&) { return x.clone(); });
+          },
+          py::arg("memo"))
+      .def("run_texts", run_texts, py::arg("frame"), py::arg("num_frames"), py::arg("reverse"),
+           py::arg("streaming"), py::arg("texts"))
+      .def("state", texts_state)
+      .def(
+          "remove_object",
+          [](SteppedByTexts& x, Index obj_id) {
+            return x.call([&](SteppedObjects&) { return x.texts.remove_object(obj_id); });
+          },
+          py::arg("obj_id"))
+      .def("reset_objects",
+           [](SteppedByTexts& x) { x.call([&](SteppedObjects&) { x.texts.reset_objects(); }); })
+      .def("reset_texts",
+           [](SteppedByTexts& x) { x.call([&](SteppedObjects&) { x.texts.reset(); }); });
 }
 
 }  // namespace sam_rlx

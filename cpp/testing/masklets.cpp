@@ -58,21 +58,24 @@ py::dict association_dict(const Association& found) {
 }
 
 py::dict associate(const Array<float>& detections, const Scores& scores,
-                   const Array<float>& masklets, const ObjIds& obj_ids, int num_threads) {
+                   const Array<float>& masklets, const ObjIds& obj_ids, int num_threads,
+                   const ObjIds& detection_texts, const ObjIds& masklet_texts) {
   return with_context(num_threads, [&](Context& ctx) {
-    return association_dict(associate_det_trk(ctx, {}, {view_of(detections, "detections"), scores},
-                                              {view_of(masklets, "masklets"), obj_ids}));
+    return association_dict(
+        associate_det_trk(ctx, {}, {view_of(detections, "detections"), scores, {}, detection_texts},
+                          {view_of(masklets, "masklets"), obj_ids, masklet_texts}));
   });
 }
 
 // The masklets removed and suppressed on one frame.
 py::tuple process(HotStart& hot_start, std::int64_t frame_idx, bool reverse,
-                  const py::dict& association, const ObjIds& new_obj_ids) {
+                  const py::dict& association, const ObjIds& new_obj_ids, bool only_counts) {
   Association found;
   found.matched = association["matched"].cast<std::vector<ObjIds>>();
   found.unmatched = association["unmatched"].cast<ObjIds>();
   found.empty = association["empty"].cast<ObjIds>();
-  const HotStart::Result result = hot_start.process({frame_idx, reverse, found, new_obj_ids});
+  const HotStart::Result result =
+      hot_start.process({frame_idx, reverse, found, new_obj_ids, only_counts});
   return py::make_tuple(result.removed, result.suppressed);
 }
 
@@ -157,7 +160,8 @@ void register_masklets(py::module_& m) {
       py::arg("probs"), py::arg("masks"), py::arg("prob_threshold"), py::arg("iou_threshold"),
       py::arg("num_threads") = 1);
   m.def("associate_det_trk", associate, py::arg("detections"), py::arg("scores"),
-        py::arg("masklets"), py::arg("obj_ids"), py::arg("num_threads") = 1);
+        py::arg("masklets"), py::arg("obj_ids"), py::arg("num_threads") = 1,
+        py::arg("detection_texts") = ObjIds{}, py::arg("masklet_texts") = ObjIds{});
   m.def(
       "limit_new_detections",
       [](const ObjIds& detections, const Scores& scores, std::int64_t most) {
@@ -171,7 +175,7 @@ void register_masklets(py::module_& m) {
            }),
            py::arg("options"))
       .def("process", process, py::arg("frame_idx"), py::arg("reverse"), py::arg("association"),
-           py::arg("new_obj_ids"))
+           py::arg("new_obj_ids"), py::arg("only_counts") = false)
       .def("keep_alive", &HotStart::keep_alive, py::arg("obj_id"));
   m.def("suppress_recently_occluded", suppress_occluded, py::arg("masks"), py::arg("obj_ids"),
         py::arg("removed"), py::arg("before"), py::arg("frame_idx"), py::arg("reverse") = false,

@@ -13,8 +13,12 @@ FrameDetections FrameDetector::detect(Context& ctx, const sam3::DetectorFeatures
   const Workspace::Scope scratch(ctx.workspace);
   const sam3::Detections found = heads.detect(ctx, features, prompt);
   const View probs = ctx.workspace.floats(found.logits.shape);
-  joint_logits(ctx, found.logits, found.presence_logit, probs);
-  sigmoid_(ctx, probs);
+  if (plain_scores) {
+    presence_scores(ctx, found.logits, found.presence_logit, probs);
+  } else {
+    joint_logits(ctx, found.logits, found.presence_logit, probs);
+    sigmoid_(ctx, probs);
+  }
 
   std::vector<std::int64_t> queries;
   std::vector<float> scores;

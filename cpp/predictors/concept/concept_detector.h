@@ -17,12 +17,14 @@ struct FrameDetections {
 };
 
 // Findings that are probable and not another one again. `side`: of the masks. Their scores go
-// through logits, as upstream's of the video model do. Upstream: sam3/model/sam3_image.py,
+// through logits, as upstream's of the video model do; `plain_scores`: they are the products
+// themselves, as those of transformers. Upstream: sam3/model/sam3_image.py,
 // Sam3ImageOnVideoMultiGPU, and Sam3VideoBase.run_backbone_and_detection.
 struct FrameDetector {
   const sam3::DetectorHeads& heads;
   std::int64_t side = 0;
   NmsThresholds nms = {};
+  bool plain_scores = false;
 
   FrameDetections detect(Context& ctx, const sam3::DetectorFeatures& features,
                          const sam3::ConceptPrompt& prompt) const;

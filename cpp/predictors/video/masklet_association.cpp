@@ -28,6 +28,15 @@ SameSize make_same_size(Context& ctx, ConstView detections, ConstView masklets) 
   return {resized(detections, masklets), masklets};
 }
 
+// IoUs (N, M) of what has different texts become 0.
+void separate_texts_(std::vector<float>& ious, const Detections& detections,
+                     const Masklets& masklets) {
+  const std::size_t tracks = masklets.texts.size();
+  for (std::size_t i = 0; i < ious.size(); ++i) {
+    if (tracks > 0 && detections.texts[i / tracks] != masklets.texts[i % tracks]) ious[i] = 0.0F;
+  }
+}
+
 MaskOverlap overlap_of(bool use_iom) {
   return use_iom ? MaskOverlap::kOfSmaller : MaskOverlap::kOfUnion;
 }
@@ -153,6 +162,7 @@ Association associate_det_trk(Context& ctx, const AssociationConfig& config,
     ious = mask_iou(ctx, BitMasks(ctx, masks.detections), tracked,
                     overlap_of(config.use_iom_recondition));
   }
+  separate_texts_(ious, detections, masklets);
 
   for (std::int64_t m = 0; m < tracks; ++m) {
     bool confirmed = false;

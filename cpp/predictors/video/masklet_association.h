@@ -78,11 +78,14 @@ struct AssociationConfig {
 struct Detections {
   ConstView masks;  // (N, H, W)
   std::span<const float> scores;
-  std::span<const float> boxes = {};  // (N, 4): x0, y0, x1, y1 as fractions of the sides
+  std::span<const float> boxes = {};         // (N, 4): x0, y0, x1, y1 as fractions of the sides
+  std::span<const std::int64_t> texts = {};  // (N,), where masklets have them
 };
 struct Masklets {
   ConstView masks;  // (M, h, w); of another size than that of detections, the larger ones shrink
   std::span<const std::int64_t> obj_ids;
+  // (M,): masklets have nothing in common with detections of another text. Empty: all have one.
+  std::span<const std::int64_t> texts = {};
 };
 
 struct Association {

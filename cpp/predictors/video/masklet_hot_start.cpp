@@ -10,7 +10,9 @@ HotStart::Result HotStart::process(const Frame& frame) {
     keep_alive_[obj_id] = config_.init_trk_keep_alive;
   }
   count_matches(frame);
+  count_duplicates(frame);
   Result result;
+  if (frame.only_counts) return result;
   remove_unmatched(frame, result);
   remove_duplicates(frame, result);
   removed_.insert(result.removed.begin(), result.removed.end());
@@ -63,18 +65,7 @@ void HotStart::count_matches(const Frame& frame) {
   for (const std::int64_t obj_id : frame.association.empty) decrease(obj_id);
 }
 
-void HotStart::remove_unmatched(const Frame& frame, Result& result) const {
-  for (const auto& [obj_id, frames] : unmatched_frames_) {
-    if (removed_.contains(obj_id)) continue;
-    if (frames >= config_.hotstart_unmatch_thresh && is_within(obj_id, frame)) {
-      result.removed.insert(obj_id);
-    } else if (keep_alive_.at(obj_id) <= 0 && !config_.suppress_unmatched_only_within_hotstart) {
-      result.suppressed.insert(obj_id);
-    }
-  }
-}
-
-void HotStart::remove_duplicates(const Frame& frame, Result& result) {
+void HotStart::count_duplicates(const Frame& frame) {
   for (const auto& obj_ids : frame.association.matched) {
     if (obj_ids.size() < 2) continue;
     // Of masklets with the same first frame, the first in the list counts as the earlier one.
@@ -87,6 +78,20 @@ void HotStart::remove_duplicates(const Frame& frame, Result& result) {
       if (obj_id != first) ++overlaps_[{first, obj_id}];
     }
   }
+}
+
+void HotStart::remove_unmatched(const Frame& frame, Result& result) const {
+  for (const auto& [obj_id, frames] : unmatched_frames_) {
+    if (removed_.contains(obj_id)) continue;
+    if (frames >= config_.hotstart_unmatch_thresh && is_within(obj_id, frame)) {
+      result.removed.insert(obj_id);
+    } else if (keep_alive_.at(obj_id) <= 0 && !config_.suppress_unmatched_only_within_hotstart) {
+      result.suppressed.insert(obj_id);
+    }
+  }
+}
+
+void HotStart::remove_duplicates(const Frame& frame, Result& result) const {
   for (const auto& [pair, frames] : overlaps_) {
     const std::int64_t obj_id = pair.second;
     if (removed_.contains(obj_id) || !is_within(obj_id, frame)) continue;

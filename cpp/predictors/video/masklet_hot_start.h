@@ -51,6 +51,7 @@ class HotStart {
     bool reverse = false;
     const Association& association;
     std::span<const std::int64_t> new_obj_ids;
+    bool only_counts = false;  // nothing is removed or hidden
   };
   struct Result {
     std::set<std::int64_t> removed;     // on this frame, for good
@@ -68,8 +69,9 @@ class HotStart {
  private:
   bool is_within(std::int64_t obj_id, const Frame& frame) const;
   void count_matches(const Frame& frame);
+  void count_duplicates(const Frame& frame);
   void remove_unmatched(const Frame& frame, Result& result) const;
-  void remove_duplicates(const Frame& frame, Result& result);
+  void remove_duplicates(const Frame& frame, Result& result) const;
 
   HotStartConfig config_;
   std::map<std::int64_t, std::int64_t> first_frame_;

@@ -50,11 +50,13 @@ void ObjectStep::encode(Context& ctx, const ImageView& image, bool with_detector
   keep_bucket_map(frame);
 }
 
-void ObjectStep::encode_input(Context& ctx, ConstView input, EncodedFrame& frame) const {
-  front_end_->encode_input(
-      ctx, input,
-      {.clicks = &frame.features, .buckets = multiplex() != nullptr ? &frame.buckets : nullptr});
-  frame.has_detector = false;
+void ObjectStep::encode_input(Context& ctx, ConstView input, bool with_detector,
+                              EncodedFrame& frame) const {
+  front_end_->encode_input(ctx, input,
+                           {.clicks = &frame.features,
+                            .detector = with_detector ? &frame.detector : nullptr,
+                            .buckets = multiplex() != nullptr ? &frame.buckets : nullptr});
+  frame.has_detector = with_detector;
   keep_bucket_map(frame);
 }
 

@@ -44,8 +44,8 @@ class ObjectStep {
 
   // ---- a frame
   void encode(Context& ctx, const ImageView& image, bool with_detector, EncodedFrame& frame) const;
-  // input (S, S, 3), normalized; for clicks alone.
-  void encode_input(Context& ctx, ConstView input, EncodedFrame& frame) const;
+  // input (S, S, 3), normalized
+  void encode_input(Context& ctx, ConstView input, bool with_detector, EncodedFrame& frame) const;
 
   // ---- an object on it
   struct Target {

@@ -6,10 +6,13 @@
 
 #include "core/error.h"
 #include "ops/elementwise.h"
+#include "ops/resize.h"
 #include "predictors/image/image_predictor.h"
 
 namespace sam_rlx {
 namespace {
+
+constexpr float kThere = 10.0F;  // score of an object whose mask shows something
 
 VideoOptions stepped_options(bool bfloat16_memory) {
   return {.fill_hole_area = 0, .bfloat16_memory = bfloat16_memory, .history = -1};
@@ -41,7 +44,7 @@ void SteppedObjects::set_frame(std::int64_t index, ConstView pixels) {
   const View input = ctx.workspace.floats({step_.side(), step_.side(), 3});
   const std::int64_t positions = step_.side() * step_.side();
   transpose(ctx, pixels.reshape({3, positions}), input.reshape({positions, 3}));
-  step_.encode_input(ctx, input, *frame);
+  step_.encode_input(ctx, input, with_detector_, *frame);
   frame->index = index;
   frames_.adopt(std::move(frame));
 }
@@ -50,6 +53,7 @@ std::unique_ptr<SteppedObjects> SteppedObjects::clone() const {
   auto other = std::make_unique<SteppedObjects>(step_.shared_model(), num_threads_,
                                                 step_.options().bfloat16_memory);
   other->objects_ = objects_;
+  other->with_detector_ = with_detector_;
   other->poll_interrupt_ = poll_interrupt_;
   return other;
 }
@@ -92,12 +96,12 @@ std::vector<FrameOutputPtr> SteppedObjects::run(const Call& call) {
   keep(call, all);
   std::vector<FrameOutputPtr> outputs(objects_.size());
   for (std::size_t i = 0; i < objects_.size(); ++i) {
-    const auto made = std::find_if(all.begin(), all.end(),
-                                   [&](const Fresh& fresh) { return fresh.number == i; });
+    const auto made =
+        std::find_if(all.begin(), all.end(), [&](const Fresh& fresh) { return fresh.number == i; });
     const bool is_cond = made == all.end() || made->is_cond;
     const TrackedObject& object = objects_[i];
-    outputs[i] = (is_cond ? object.cond_frame_outputs : object.non_cond_frame_outputs)
-                     .share(call.frame);
+    outputs[i] =
+        (is_cond ? object.cond_frame_outputs : object.non_cond_frame_outputs).share(call.frame);
   }
   return outputs;
 }
@@ -148,9 +152,8 @@ void SteppedObjects::encode_memories(Context& ctx, const EncodedFrame& frame,
     if (fresh.input->is_new && fresh.input->mask.data != nullptr) {
       const ConstView given = fresh.input->mask;
       const View logits = ctx.workspace.floats(given.shape);
-      std::transform(given.data, given.data + given.numel(), logits.data, [](float value) {
-        return value * sam2::kMaskScale + sam2::kMaskBias;
-      });
+      std::transform(given.data, given.data + given.numel(), logits.data,
+                     [](float value) { return value * sam2::kMaskScale + sam2::kMaskBias; });
       mask = logits;
     }
     fresh.output.maskmem_features =
@@ -159,6 +162,43 @@ void SteppedObjects::encode_memories(Context& ctx, const EncodedFrame& frame,
                              .object_score_logits = fresh.output.object_score_logits,
                              .from_prompt = alone ? fresh.is_prompted() : any_prompted,
                              .resizes_logits = true});
+  }
+}
+
+// ---------------------------------------------------------------- changes
+
+void SteppedObjects::remove_object(std::size_t number) {
+  objects_.erase(objects_.begin() + static_cast<std::ptrdiff_t>(number));
+}
+
+void SteppedObjects::condition(std::size_t number, std::int64_t frame) {
+  TrackedObject& object = objects_.at(number);
+  if (FrameOutputPtr output = object.non_cond_frame_outputs.take(frame)) {
+    object.cond_frame_outputs.set(frame, std::move(output));
+  }
+}
+
+void SteppedObjects::remember(std::int64_t frame, ConstView masks) {
+  EncodedFrame* const encoded = frames_.find(frame);
+  if (encoded == nullptr) fail<StateError>("remember", "a frame that was given before", "none");
+  Context ctx = context();
+  const std::int64_t size = 4 * masks.shape[1];
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    const Workspace::Scope scratch(ctx.workspace);
+    ctx.check_interrupt();
+    const ConstView mask = masks[static_cast<std::int64_t>(i)];
+    const View large = ctx.workspace.floats({1, size, size});
+    resize_bilinear(ctx, mask.reshape({1, mask.shape[0], mask.shape[1]}), large);
+    const bool is_there =
+        std::any_of(mask.data, mask.data + mask.numel(), [](float logit) { return logit > 0.0F; });
+    const SharedTensor memory =
+        step_.encode_memory(ctx, *encoded,
+                            {.mask = large[0],
+                             .object_score_logits = is_there ? kThere : -kThere,
+                             .resizes_logits = true});
+    const auto change = [&](FrameOutput& output) { output.maskmem_features = memory; };
+    objects_[i].cond_frame_outputs.change(frame, change);
+    objects_[i].non_cond_frame_outputs.change(frame, change);
   }
 }
 

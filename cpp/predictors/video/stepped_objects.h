@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/context.h"
@@ -23,16 +24,24 @@ class SteppedObjects {
   const ObjectStep& step() const { return step_; }
   std::int64_t mask_side() const { return step_.output_shapes().low_res_mask[0]; }
   const std::vector<TrackedObject>& objects() const { return objects_; }
+  Context context();
 
   // ---- frames. Of the last two, what the encoder made of them is kept.
   bool has_frame(std::int64_t index) const { return frames_.peek(index) != nullptr; }
   // pixels (3, S, S), normalized.
   void set_frame(std::int64_t index, ConstView pixels);
+  const EncodedFrame* frame(std::int64_t index) const { return frames_.peek(index); }
   void forget_frames() { frames_ = {}; }
+  // Frames from now on are encoded for texts, too.
+  void enable_detector() { with_detector_ = true; }
 
   // ---- objects have the numbers from 0
   void add_object() { objects_.emplace_back(); }
+  // Those behind it move up.
+  void remove_object(std::size_t number);
   void reset() { objects_.clear(); }
+  // Back to what `objects` were.
+  void restore(std::vector<TrackedObject> objects) noexcept { objects_ = std::move(objects); }
 
   // What an object has on the frame of a call. `is_new`: it has prompts, on whatever frame, that
   // were not run yet; else it is tracked, and none is read.
@@ -54,6 +63,12 @@ class SteppedObjects {
   // a memory that was not encoded.
   std::vector<FrameOutputPtr> run(const Call& call);
 
+  // What a call left on a frame, changed: a frame that was tracked becomes one with a prompt, and
+  // memories are made of masks (K, 4g, 4g) of logits instead. An object without anything above 0 is
+  // remembered as absent.
+  void condition(std::size_t number, std::int64_t frame);
+  void remember(std::int64_t frame, ConstView masks);
+
   // Others that go on from here by themselves. They share tensors that never change, and no frames.
   std::unique_ptr<SteppedObjects> clone() const;
 
@@ -70,7 +85,6 @@ class SteppedObjects {
     bool is_prompted() const { return input->points.has_value() || input->mask.data != nullptr; }
   };
 
-  Context context();
   bool is_known(std::size_t number, std::int64_t frame, const Input& input) const {
     return !input.is_new && objects_[number].cond_frame_outputs.find(frame) != nullptr;
   }
@@ -82,6 +96,7 @@ class SteppedObjects {
 
   ObjectStep step_;
   int num_threads_;
+  bool with_detector_ = false;
   Workspace workspace_;
   FramePool pool_;
   FrameCache frames_;

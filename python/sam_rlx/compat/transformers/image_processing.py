@@ -12,13 +12,7 @@ from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentAttributeError, ArgumentTypeError
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.transformers.batch import BatchFeature, tensor_kind
-from sam_rlx.compat.transformers.files import (
-    as_json,
-    read_settings,
-    source_files,
-    take_source_options,
-    write_settings,
-)
+from sam_rlx.compat.transformers.files import as_json, write_settings
 from sam_rlx.compat.transformers.pixels import (
     TORCHVISION,
     Backend,
@@ -27,6 +21,7 @@ from sam_rlx.compat.transformers.pixels import (
     label_maps,
 )
 from sam_rlx.compat.transformers.sizes import Hw, SizeDict, as_size, named_hw
+from sam_rlx.compat.transformers.sources import read_json, source_files, take_source_options
 from sam_rlx.errors import HubError, InvalidArgumentError
 
 IMAGE_PROCESSOR_FILE = "preprocessor_config.json"
@@ -121,16 +116,16 @@ class ImageProcessor:
         """Return the settings that `from_pretrained` reads; `options` as of `source_files`."""
         path = Path(os.fspath(source))
         if path.is_file():
-            found = read_settings(path)
+            found = read_json(path)
             return found.get(cls.part_name, found) if path.name == PROCESSOR_FILE else found
         files = source_files(source, [PROCESSOR_FILE, *cls._files()], options)
         if PROCESSOR_FILE in files:
-            nested = read_settings(files[PROCESSOR_FILE]).get(cls.part_name)
+            nested = read_json(files[PROCESSOR_FILE]).get(cls.part_name)
             if nested is not None:
                 return dict(nested)
         for name in cls._files():
             if name in files:
-                return read_settings(files[name])
+                return read_json(files[name])
         raise HubError(
             f"{os.fspath(source)}: expected {PROCESSOR_FILE} or {cls.file_name}, found neither"
         )
@@ -150,7 +145,7 @@ class ImageProcessor:
     @classmethod
     def from_json_file(cls, json_file: str | os.PathLike[str]) -> Self:
         """Make a processor of the settings of a file."""
-        return cls(**read_settings(Path(json_file)))
+        return cls(**read_json(Path(json_file)))
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], **_: Any) -> list[str]:
         """Write the settings to a folder, which is made, and return the names of the files."""

@@ -27,6 +27,9 @@ MODULES: dict[str, str] = {
     "video_sessions": "Sam2VideoInferenceSession Sam3TrackerVideoInferenceSession "
     "EdgeTamVideoInferenceSession",
     "video_processing": "Sam2VideoProcessor Sam3TrackerVideoProcessor",
+    "text_clips": "Sam3VideoModel Sam3VideoSegmentationOutput",
+    "text_sessions": "Sam3VideoInferenceSession",
+    "text_processing": "Sam3VideoProcessor",
     "auto": "AutoConfig AutoModel AutoModelForMaskGeneration AutoProcessor AutoImageProcessor "
     "AutoVideoProcessor pipeline",
     "processors": "SamProcessor SamHQProcessor Sam2Processor Sam3TrackerProcessor",
@@ -40,17 +43,9 @@ MODULES: dict[str, str] = {
 # Deprecated names that upstream still has.
 _ALIASES = {f"{family}ImageProcessorFast": f"{family}ImageProcessor" for family in _FAST}
 _LITE = "there is no such network here. SAM 3 is there: Sam3Model."
-_TEXT_CLIPS = "texts on clips are not here. Use sam_rlx.VideoPredictor, which takes texts."
 _ENCODER = "this bare encoder is not here. Use get_image_features or get_vision_features."
 REFUSED = {
     **dict.fromkeys(("Sam3LiteTextModel", "Sam3LiteTextTextModel"), _LITE),
-    **dict.fromkeys(
-        (
-            *("Sam3VideoModel", "Sam3VideoProcessor", "Sam3VideoInferenceSession"),
-            "Sam3VideoSegmentationOutput",
-        ),
-        _TEXT_CLIPS,
-    ),
     **dict.fromkeys(
         ("Sam2HieraDetModel", "EdgeTamVisionModel", "Sam3VisionModel", "Sam3ViTModel"), _ENCODER
     ),

@@ -10,15 +10,13 @@ from typing import Any, ClassVar
 
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentTypeError
-from sam_rlx.compat.transformers.files import (
-    as_json,
-    read_settings,
-    source_files,
-    take_source_options,
-    write_settings,
-)
+from sam_rlx.compat.transformers.batch import BatchFeature
+from sam_rlx.compat.transformers.files import as_json, write_settings
 from sam_rlx.compat.transformers.image_processing import PROCESSOR_FILE, ImageProcessor
 from sam_rlx.compat.transformers.image_processors import image_processor_class
+from sam_rlx.compat.transformers.masks import listed
+from sam_rlx.compat.transformers.sources import read_json, source_files, take_source_options
+from sam_rlx.errors import InvalidArgumentError
 
 
 class Processor:
@@ -83,10 +81,10 @@ class Processor:
         """Return the settings of the processor itself, without those of its parts."""
         path = Path(os.fspath(source))
         if path.is_file():
-            settings = read_settings(path) if path.name == PROCESSOR_FILE else {}
+            settings = read_json(path) if path.name == PROCESSOR_FILE else {}
         else:
             files = source_files(source, [PROCESSOR_FILE], options)
-            settings = read_settings(files[PROCESSOR_FILE]) if files else {}
+            settings = read_json(files[PROCESSOR_FILE]) if files else {}
         left_out = {*cls.parts, "auto_map", "processor_class"}
         return {name: value for name, value in settings.items() if name not in left_out}
 
@@ -139,6 +137,44 @@ class Processor:
     def __repr__(self) -> str:
         parts = "".join(f"- {name}: {getattr(self, name)!r}\n" for name in self.parts)
         return f"{type(self).__name__}:\n{parts}\n{self.to_json_string()}"
+
+
+class SquareProcessor(Processor):
+    """What processors of images share that become squares."""
+
+    image_processor: Any
+    target_size: int
+
+    def _set_target_size(self, target_size: int | None) -> None:
+        """Set the side of the network's input: by default that of the image processor."""
+        own = self.image_processor.size["height"]
+        self.target_size = own if target_size is None else target_size
+
+    def _images_or_sizes(
+        self, images: Any, maps: Any, sizes: Any, return_tensors: Any, kwargs: dict[str, Any]
+    ) -> BatchFeature:
+        """Return images as the network takes them, or their sizes alone."""
+        if images is None:
+            if sizes is None:
+                raise InvalidArgumentError(
+                    f"{type(self).__name__}: expected images or original_sizes, found neither"
+                )
+            return BatchFeature({"original_sizes": listed(sizes)}, return_tensors)
+        batch: BatchFeature = self.image_processor(
+            images, segmentation_maps=maps, return_tensors=return_tensors, **kwargs
+        )
+        count = len(batch["original_sizes"])
+        if count not in (1, len(images) if hasattr(images, "__len__") else 1):
+            raise InvalidArgumentError(
+                f"images: expected one image or a list of images, found {count} images in "
+                f"{len(images)} parts"
+            )
+        return batch
+
+    @property
+    def model_input_names(self) -> list[str]:
+        """Names of what a call gives for images."""
+        return [*self.image_processor.model_input_names, "original_sizes"]
 
 
 __dir__ = public_names(__name__)

@@ -13,7 +13,7 @@ from sam_rlx.compat.common.errors import ArgumentRuntimeError, expects
 from sam_rlx.compat.common.tensors import as_result, is_torch
 from sam_rlx.compat.transformers.batch import BatchFeature
 from sam_rlx.compat.transformers.image_processors import Sam3ImageProcessor
-from sam_rlx.compat.transformers.processing import Processor
+from sam_rlx.compat.transformers.processing import SquareProcessor
 from sam_rlx.compat.transformers.results_sam3 import Sam3Results
 from sam_rlx.compat.transformers.text import CLIPTokenizer
 from sam_rlx.errors import InvalidArgumentError
@@ -22,7 +22,7 @@ _LENGTH = 32  # ids of a text at least
 _VISUAL = "visual"  # the text of boxes alone
 
 
-class Sam3Processor(Sam3Results, Processor):
+class Sam3Processor(Sam3Results, SquareProcessor):
     """Images, texts and boxes for `Sam3Model`.
 
     Parameters
@@ -44,7 +44,6 @@ class Sam3Processor(Sam3Results, Processor):
         "image_processor": Sam3ImageProcessor,
         "tokenizer": CLIPTokenizer,
     }
-    image_processor: Any
     tokenizer: Any
 
     def __init__(
@@ -56,8 +55,7 @@ class Sam3Processor(Sam3Results, Processor):
     ) -> None:
         self._set_parts(image_processor=image_processor, tokenizer=tokenizer)
         self.point_pad_value = point_pad_value
-        own = image_processor.size["height"]
-        self.target_size = own if target_size is None else target_size
+        self._set_target_size(target_size)
 
     def __call__(
         self,
@@ -102,9 +100,7 @@ class Sam3Processor(Sam3Results, Processor):
         )
         text = _with_visual(text, input_boxes)
         if text is not None:
-            ids = self.tokenizer(
-                text, return_tensors=return_tensors, padding="max_length", max_length=_LENGTH
-            )
+            ids = ids_of(self.tokenizer, text, return_tensors)
             encoding = ids if encoding is None else encoding
             encoding.update(ids)
         if input_boxes is not None:
@@ -182,6 +178,14 @@ class Sam3Processor(Sam3Results, Processor):
         corners = np.where(is_whole, boxes / scales, boxes)
         low, high = corners[..., :2], corners[..., 2:]
         return np.concatenate([(low + high) / np.float32(2), high - low], axis=2)
+
+
+def ids_of(tokenizer: Any, text: Any, return_tensors: Any) -> BatchFeature:
+    """Return the ids of texts, filled up to 32, and which of them count."""
+    ids: BatchFeature = tokenizer(
+        text, return_tensors=return_tensors, padding="max_length", max_length=_LENGTH
+    )
+    return ids
 
 
 def _with_visual(text: Any, input_boxes: Any) -> Any:

@@ -17,10 +17,9 @@ from sam_rlx.compat.transformers.image_processors import (
 )
 from sam_rlx.compat.transformers.masks import listed
 from sam_rlx.compat.transformers.notes import warn_once
-from sam_rlx.compat.transformers.processing import Processor
+from sam_rlx.compat.transformers.processing import Processor, SquareProcessor
 from sam_rlx.compat.transformers.prompts_nested import NestedPrompts
 from sam_rlx.compat.transformers.prompts_sam import SamPrompts
-from sam_rlx.errors import InvalidArgumentError
 
 
 class SamProcessor(Processor):
@@ -152,7 +151,7 @@ class SamHQProcessor(SamProcessor):
     _hq = True
 
 
-class Sam2Processor(Processor):
+class Sam2Processor(SquareProcessor):
     """Images and prompts for `Sam2Model` and `EdgeTamModel`.
 
     Parameters
@@ -171,15 +170,13 @@ class Sam2Processor(Processor):
     """
 
     parts: ClassVar[Mapping[str, Any]] = {"image_processor": Sam2ImageProcessor}
-    image_processor: Any
 
     def __init__(
         self, image_processor: Any, target_size: int | None = None, point_pad_value: int = -10
     ) -> None:
         self._set_parts(image_processor=image_processor)
         self.point_pad_value = point_pad_value
-        own = image_processor.size["height"]
-        self.target_size = own if target_size is None else target_size
+        self._set_target_size(target_size)
 
     def __call__(
         self,
@@ -227,42 +224,19 @@ class Sam2Processor(Processor):
         TypeError
             Tuples or texts inside of prompts, or an unknown keyword.
         """
-        batch = self._images(images, segmentation_maps, original_sizes, return_tensors, kwargs)
+        batch = self._images_or_sizes(
+            images, segmentation_maps, original_sizes, return_tensors, kwargs
+        )
         prompts = NestedPrompts(self.target_size, self.point_pad_value)
         sizes = listed(batch["original_sizes"])
         found = prompts.prompts(input_points, input_labels, input_boxes, sizes)
         batch.update({name: as_result(value) for name, value in found.items()})
         return batch
 
-    def _images(
-        self, images: Any, maps: Any, sizes: Any, return_tensors: Any, kwargs: dict[str, Any]
-    ) -> BatchFeature:
-        if images is None:
-            if sizes is None:
-                raise InvalidArgumentError(
-                    f"{type(self).__name__}: expected images or original_sizes, found neither"
-                )
-            return BatchFeature({"original_sizes": listed(sizes)}, return_tensors)
-        batch: BatchFeature = self.image_processor(
-            images, segmentation_maps=maps, return_tensors=return_tensors, **kwargs
-        )
-        count = len(batch["original_sizes"])
-        if count not in (1, len(images) if hasattr(images, "__len__") else 1):
-            raise InvalidArgumentError(
-                f"images: expected one image or a list of images, found {count} images in "
-                f"{len(images)} parts"
-            )
-        return batch
-
     def post_process_masks(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Do as the image processor's method."""
         found: list[Any] = self.image_processor.post_process_masks(*args, **kwargs)
         return found
-
-    @property
-    def model_input_names(self) -> list[str]:
-        """Names of what a call gives for images."""
-        return [*self.image_processor.model_input_names, "original_sizes"]
 
 
 class Sam3TrackerProcessor(Sam2Processor):

@@ -14,13 +14,16 @@ from sam_rlx._internal.public import public_names
 from sam_rlx._internal.weights import hub
 from sam_rlx._internal.weights.sources import find_checkpoint, local_path
 from sam_rlx.compat.transformers.refusals import refuse
-from sam_rlx.errors import CheckpointError, HubError
+from sam_rlx.errors import CheckpointError
 
 CONFIG = "config.json"
 # Arguments that tell where to look.
 _WHERE = ("cache_dir", "revision", "token", "local_files_only")
 # Arguments of upstream's that change nothing here.
-_IGNORED = ("force_download", "proxies", "resume_download", "_from_auto", "adapter_kwargs")
+_IGNORED = (
+    *("force_download", "proxies", "resume_download", "_from_auto", "adapter_kwargs"),
+    "user_agent",
+)
 
 
 class NoFileError(CheckpointError, OSError):
@@ -95,6 +98,34 @@ def source_of(source: str | os.PathLike[str], kwargs: Mapping[str, Any]) -> tupl
     return Source(name, path, options, subfolder), rest
 
 
+def take_source_options(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Take the arguments about a source out of those of a call, and return them."""
+    names = (*_WHERE, "subfolder", "use_auth_token", *_IGNORED)
+    return {name: kwargs.pop(name) for name in names if name in kwargs}
+
+
+def source_files(
+    source: str | os.PathLike[str], names: Sequence[str], options: Mapping[str, Any]
+) -> dict[str, Path]:
+    """Return the paths of those of some files that a source has.
+
+    Parameters
+    ----------
+    source : str or path
+        As of `source_of`; of a file those beside it count.
+    names : sequence of str
+        Names of files.
+    options : mapping
+        What `take_source_options` gave.
+
+    Raises
+    ------
+    OSError
+        There is no such folder, or the hub has no such repository (`HubError`) or is offline.
+    """
+    return source_of(source, options)[0].files(names)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the settings of a file; `OSError` for anything but a JSON object."""
     try:
@@ -147,5 +178,8 @@ def read_settings(
     return settings_of(where), rest
 
 
-__all__ = ["CONFIG", "HubError", "NoFileError", "Source", "read_json", "read_settings", "source_of"]
+__all__ = [
+    *("CONFIG", "NoFileError", "Source", "read_json", "read_settings", "source_files", "source_of"),
+    "take_source_options",
+]
 __dir__ = public_names(__name__)

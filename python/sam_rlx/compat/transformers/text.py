@@ -16,7 +16,7 @@ from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.errors import ArgumentIndexError, ArgumentTypeError
 from sam_rlx.compat.transformers.batch import BatchFeature
-from sam_rlx.compat.transformers.files import source_files, take_source_options
+from sam_rlx.compat.transformers.sources import source_files, take_source_options
 from sam_rlx.errors import CheckpointError, HubError, InvalidArgumentError
 
 _VISIBLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))  # bytes that are shown

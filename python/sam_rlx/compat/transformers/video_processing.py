@@ -13,9 +13,11 @@ from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.devices import check_device
 from sam_rlx.compat.common.tensors import as_result, is_torch
 from sam_rlx.compat.transformers.image_processors import Sam2ImageProcessor, Sam3ImageProcessor
+from sam_rlx.compat.transformers.processing import SquareProcessor
 from sam_rlx.compat.transformers.processors import Sam2Processor
 from sam_rlx.compat.transformers.video_processors import Sam2VideoVideoProcessor, as_videos
 from sam_rlx.compat.transformers.video_sessions import (
+    ClipSession,
     Sam2VideoInferenceSession,
     Sam3TrackerVideoInferenceSession,
     SessionFrames,
@@ -65,38 +67,11 @@ def session_frames(video_processor: Any, video: Any) -> tuple[SessionFrames, int
     return result, height, width
 
 
-class Sam2VideoProcessor(Sam2Processor):
-    """Clips and prompts for `Sam2VideoModel` and `EdgeTamVideoModel`.
+class ClipProcessor(SquareProcessor):
+    """What processors of clips share: sessions."""
 
-    Parameters
-    ----------
-    image_processor : Sam2ImageProcessor
-        Of the frames of a stream.
-    video_processor : Sam2VideoVideoProcessor
-        Of the frames of a clip.
-    target_size : int, optional
-        Side of the network's input, which prompts are scaled to. Default: that of the image
-        processor.
-    point_pad_value : int
-        Of points and labels that fill up.
-    """
-
-    parts: ClassVar[Mapping[str, Any]] = {
-        "image_processor": Sam2ImageProcessor,
-        "video_processor": Sam2VideoVideoProcessor,
-    }
     video_processor: Any
-    _session: ClassVar[type[Sam2VideoInferenceSession]] = Sam2VideoInferenceSession
-
-    def __init__(
-        self,
-        image_processor: Any,
-        video_processor: Any,
-        target_size: int | None = None,
-        point_pad_value: int = -10,
-    ) -> None:
-        super().__init__(image_processor, target_size, point_pad_value)
-        self._set_parts(video_processor=video_processor)
+    _session: ClassVar[type[ClipSession]] = ClipSession
 
     def init_video_session(
         self,
@@ -122,7 +97,7 @@ class Sam2VideoProcessor(Sam2Processor):
 
         Returns
         -------
-        Sam2VideoInferenceSession
+        ClipSession
             Its frames are bytes at the side of the network's input.
 
         Raises
@@ -142,6 +117,39 @@ class Sam2VideoProcessor(Sam2Processor):
             dtype=dtype,
             max_vision_features_cache_size=max_vision_features_cache_size,
         )
+
+
+class Sam2VideoProcessor(ClipProcessor, Sam2Processor):
+    """Clips and prompts for `Sam2VideoModel` and `EdgeTamVideoModel`.
+
+    Parameters
+    ----------
+    image_processor : Sam2ImageProcessor
+        Of the frames of a stream.
+    video_processor : Sam2VideoVideoProcessor
+        Of the frames of a clip.
+    target_size : int, optional
+        Side of the network's input, which prompts are scaled to. Default: that of the image
+        processor.
+    point_pad_value : int
+        Of points and labels that fill up.
+    """
+
+    parts: ClassVar[Mapping[str, Any]] = {
+        "image_processor": Sam2ImageProcessor,
+        "video_processor": Sam2VideoVideoProcessor,
+    }
+    _session = Sam2VideoInferenceSession
+
+    def __init__(
+        self,
+        image_processor: Any,
+        video_processor: Any,
+        target_size: int | None = None,
+        point_pad_value: int = -10,
+    ) -> None:
+        super().__init__(image_processor, target_size, point_pad_value)
+        self._set_parts(video_processor=video_processor)
 
     def add_inputs_to_inference_session(
         self,

@@ -80,9 +80,7 @@ class SessionFrames(MutableMapping[int, Any]):
 class _Outputs(Mapping[int, dict[str, Any]]):
     """Outputs of an object, by frame: what the core has at that time."""
 
-    def __init__(
-        self, session: Sam2VideoInferenceSession, obj_idx: int, conditioning: bool
-    ) -> None:
+    def __init__(self, session: ClipSession, obj_idx: int, conditioning: bool) -> None:
         self._session, self._obj_idx, self._conditioning = session, obj_idx, conditioning
 
     def _frames(self) -> list[int]:
@@ -118,7 +116,7 @@ class _Outputs(Mapping[int, dict[str, Any]]):
 class _Cache:
     """The maps of the last frames, which the core keeps: it can be emptied."""
 
-    def __init__(self, session: Sam2VideoInferenceSession) -> None:
+    def __init__(self, session: ClipSession) -> None:
         self._session = session
 
     def clear_all(self) -> None:
@@ -127,10 +125,8 @@ class _Cache:
             self._session._objects.forget_frames()
 
 
-class Sam2VideoInferenceSession:
-    """A clip with objects: their prompts, and what the model found.
-
-    Prompts are kept here, as in upstream; outputs are the core's, and are read from it.
+class ClipSession:
+    """Frames of a clip or a stream, and what the core keeps of objects on them.
 
     Parameters
     ----------
@@ -151,21 +147,13 @@ class Sam2VideoInferenceSession:
         Float32 tensors (3, S, S) by number.
     obj_ids : list
         Names of the objects.
-    point_inputs_per_obj, mask_inputs_per_obj : dict of int to dict
-        Prompts of each object, by its number and the frame.
     output_dict_per_obj : dict of int to dict
         Of each object the outputs, ``"cond_frame_outputs"`` and ``"non_cond_frame_outputs"``.
     frames_tracked_per_obj : dict of int to dict
         Frames that were tracked, and in which direction.
-    obj_with_new_inputs : list
-        Names of objects whose prompts were not run yet. A second call of
-        ``add_inputs_to_inference_session`` replaces it: upstream's rule.
     """
 
-    obj_ids: list[Any]
-    obj_with_new_inputs: list[Any]
-    point_inputs_per_obj: dict[int, dict[int, dict[str, Any]]]
-    mask_inputs_per_obj: dict[int, dict[int, Any]]
+    _objects: _core.SteppedObjects | None
 
     def __init__(
         self,
@@ -187,15 +175,15 @@ class Sam2VideoInferenceSession:
         self.video_storage_device = video_storage_device
         self.dtype = dtype
         self.max_vision_features_cache_size = max_vision_features_cache_size
-        self._objects: _core.SteppedObjects | None = None
+        self._objects = None
         self._model: Model | None = None
-        self._numbers: dict[Any, int] = {}
-        self._forget()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set what else a new session has."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.num_frames} frames, objects {self.obj_ids})"
-
-    # ---------------------------------------------------------------- objects
+        return f"{type(self).__name__}({self.num_frames} frames, objects {self._names()})"
 
     @property
     def num_frames(self) -> int | None:
@@ -207,54 +195,24 @@ class Sam2VideoInferenceSession:
         """The maps of the last frames; ``clear_all()`` forgets them."""
         return _Cache(self)
 
-    def obj_id_to_idx(self, obj_id: Any) -> int:
-        """Return the number of an object; one that is not known is added."""
-        if obj_id in self._numbers:
-            return self._numbers[obj_id]
-        obj_idx = len(self._numbers)
-        self._numbers[obj_id] = obj_idx
-        self.obj_ids = list(self._numbers)
-        self.point_inputs_per_obj[obj_idx] = {}
-        self.mask_inputs_per_obj[obj_idx] = {}
-        return obj_idx
+    def _check_model(self, model: Model) -> None:
+        if self._model is not model:
+            raise StateError("session: expected the model that ran it before, found another one")
 
     def obj_idx_to_id(self, obj_idx: int) -> Any:
         """Return the name of an object; `ArgumentKeyError`: there is none of this number."""
-        names = list(self._numbers)
+        names = self._names()
         if not isinstance(obj_idx, int) or not 0 <= obj_idx < len(names):
             raise ArgumentKeyError(f"obj_idx: expected below {len(names)}, found {obj_idx!r}")
         return names[obj_idx]
 
     def get_obj_num(self) -> int:
         """Return the number of objects."""
-        return len(self._numbers)
+        return len(self._names())
 
-    # ---------------------------------------------------------------- prompts
-
-    def add_point_inputs(self, obj_idx: int, frame_idx: int, inputs: dict[str, Any]) -> None:
-        """Keep points of an object on a frame.
-
-        Parameters
-        ----------
-        obj_idx, frame_idx : int
-            Which object, and where.
-        inputs : dict
-            ``"point_coords"`` (1, 1, N, 2) in pixels of the model's input, and
-            ``"point_labels"`` (1, 1, N).
-        """
-        self.point_inputs_per_obj[obj_idx][frame_idx] = dict(inputs)
-
-    def remove_point_inputs(self, obj_idx: int, frame_idx: int) -> None:
-        """Forget points of an object on a frame."""
-        self.point_inputs_per_obj[obj_idx].pop(frame_idx, None)
-
-    def add_mask_inputs(self, obj_idx: int, frame_idx: int, inputs: Any) -> None:
-        """Keep a mask of an object on a frame: (1, 1, S, S) of zeros and ones."""
-        self.mask_inputs_per_obj[obj_idx][frame_idx] = as_result(_array(inputs, np.float32).copy())
-
-    def remove_mask_inputs(self, obj_idx: int, frame_idx: int) -> None:
-        """Forget the mask of an object on a frame."""
-        self.mask_inputs_per_obj[obj_idx].pop(frame_idx, None)
+    def _names(self) -> list[Any]:
+        """Return the names of the objects, by their numbers."""
+        raise NotImplementedError
 
     # ---------------------------------------------------------------- outputs
 
@@ -266,7 +224,7 @@ class Sam2VideoInferenceSession:
                 "cond_frame_outputs": _Outputs(self, number, True),
                 "non_cond_frame_outputs": _Outputs(self, number, False),
             }
-            for number in range(len(self._numbers))
+            for number in range(self.get_obj_num())
         }
 
     @property
@@ -282,7 +240,7 @@ class Sam2VideoInferenceSession:
                     else ()
                 )
             }
-            for number in range(len(self._numbers))
+            for number in range(self.get_obj_num())
         }
 
     def store_output(self, *_args: Any, **_kwargs: Any) -> NoReturn:
@@ -347,6 +305,74 @@ class Sam2VideoInferenceSession:
     def _frames(self) -> SessionFrames:
         return SessionFrames() if self.processed_frames is None else self.processed_frames
 
+
+class Sam2VideoInferenceSession(ClipSession):
+    """A clip with objects: their prompts, and what the model found.
+
+    Prompts are kept here, as in upstream; outputs are the core's, and are read from it. Parameters
+    are `ClipSession`'s.
+
+    Attributes
+    ----------
+    point_inputs_per_obj, mask_inputs_per_obj : dict of int to dict
+        Prompts of each object, by its number and the frame.
+    obj_with_new_inputs : list
+        Names of objects whose prompts were not run yet. A second call of
+        ``add_inputs_to_inference_session`` replaces it: upstream's rule.
+    """
+
+    obj_ids: list[Any]
+    obj_with_new_inputs: list[Any]
+    point_inputs_per_obj: dict[int, dict[int, dict[str, Any]]]
+    mask_inputs_per_obj: dict[int, dict[int, Any]]
+
+    def _begin(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._forget()
+
+    # ---------------------------------------------------------------- objects
+
+    def _names(self) -> list[Any]:
+        return list(self._numbers)
+
+    def obj_id_to_idx(self, obj_id: Any) -> int:
+        """Return the number of an object; one that is not known is added."""
+        if obj_id in self._numbers:
+            return self._numbers[obj_id]
+        obj_idx = len(self._numbers)
+        self._numbers[obj_id] = obj_idx
+        self.obj_ids = list(self._numbers)
+        self.point_inputs_per_obj[obj_idx] = {}
+        self.mask_inputs_per_obj[obj_idx] = {}
+        return obj_idx
+
+    # ---------------------------------------------------------------- prompts
+
+    def add_point_inputs(self, obj_idx: int, frame_idx: int, inputs: dict[str, Any]) -> None:
+        """Keep points of an object on a frame.
+
+        Parameters
+        ----------
+        obj_idx, frame_idx : int
+            Which object, and where.
+        inputs : dict
+            ``"point_coords"`` (1, 1, N, 2) in pixels of the model's input, and
+            ``"point_labels"`` (1, 1, N).
+        """
+        self.point_inputs_per_obj[obj_idx][frame_idx] = dict(inputs)
+
+    def remove_point_inputs(self, obj_idx: int, frame_idx: int) -> None:
+        """Forget points of an object on a frame."""
+        self.point_inputs_per_obj[obj_idx].pop(frame_idx, None)
+
+    def add_mask_inputs(self, obj_idx: int, frame_idx: int, inputs: Any) -> None:
+        """Keep a mask of an object on a frame: (1, 1, S, S) of zeros and ones."""
+        self.mask_inputs_per_obj[obj_idx][frame_idx] = as_result(_array(inputs, np.float32).copy())
+
+    def remove_mask_inputs(self, obj_idx: int, frame_idx: int) -> None:
+        """Forget the mask of an object on a frame."""
+        self.mask_inputs_per_obj[obj_idx].pop(frame_idx, None)
+
     # ---------------------------------------------------------------- begin again
 
     def _forget(self) -> None:
@@ -400,8 +426,7 @@ class Sam2VideoInferenceSession:
         if self._objects is None or (self._model is not model and not self._objects.num_objects):
             self._objects = _core.SteppedObjects(model.core, 0, bfloat16_memory)
             self._model = model
-        if self._model is not model:
-            raise StateError("session: expected the model that ran it before, found another one")
+        self._check_model(model)
         while self._objects.num_objects < len(self._numbers):
             self._objects.add_object()
         return self._objects
