@@ -67,13 +67,17 @@ def results(job: dict[str, Any], *changes: dict[str, str]) -> tuple[dict[str, An
         name = ".".join([job["file"], *map(str, job["arguments"][:-1]), step.__name__])
         begin = time.perf_counter()
         try:
-            made = [np.asarray(each) for each in step(*job["arguments"], images)]
+            made = [_plain(each) for each in step(*job["arguments"], images)]
         except Exception as error:  # what stops a program is what is asked for
             failed[name] = f"{type(error).__name__}: {error}"
             continue
         found["seconds"] += time.perf_counter() - begin
         found.update({f"{name}.{index}": each for index, each in enumerate(made)})
     return found, failed
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value.detach() if hasattr(value, "detach") else value)
 
 
 def main() -> None:

@@ -92,7 +92,7 @@ def card_of_medsam(name: str, folder: str, images: list[Any]) -> Iterator[Any]:
 def medsam(name: str, folder: str, images: list[Any]) -> Iterator[Any]:
     """A square image as an array, a box, and the small mask as bytes."""
     model, processor = _start(name, folder)
-    square = np.asarray(images[0].resize((256, 256)))
+    square = np.array(images[0].resize((256, 256)))
     inputs = processor(square, input_boxes=[[[50, 60, 180, 200]]], return_tensors="pt").to(CPU)
     with torch.no_grad():
         outputs = model(**inputs, multimask_output=False)

@@ -46,13 +46,13 @@ def page_on_masks(folder: str, images: list[Any]) -> Iterator[Any]:
 
 
 def own_data(folder: str, images: list[Any]) -> Iterator[Any]:
-    """Fine-tune all that is not frozen, on a data set."""
+    """Fine-tune the decoder on a data set."""
     processor = transformers.SamProcessor.from_pretrained(folder)
     items = [
         processor(image, input_boxes=[[[5, 5, 30, 25]]], return_tensors="pt") for image in images
     ]
     model = _frozen(folder)
-    optimizer = Adam([each for each in model.parameters() if each.requires_grad], lr=1e-5)
+    optimizer = Adam(model.mask_decoder.parameters(), lr=1e-5, weight_decay=0)
     side = model.config.vision_config.image_size // 4
     model.train()
     losses = []

@@ -147,7 +147,7 @@ def test_programs_run_in_processes_of_their_own(run: Any, job: Any, way: str, tm
 
 STOPS = {
     "page_on_masks": "SamModel.mask_decoder: " + WORDS["layers"],
-    "own_data": WORDS["training"],
+    "own_data": "SamModel.mask_decoder: " + WORDS["layers"],
     "one_shot": WORDS["inner values"],
 }
 
