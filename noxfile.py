@@ -215,11 +215,15 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def programs(session: nox.Session) -> None:
-    """Run programs of the package index beside Meta's packages: the light ones, or those named."""
+    """Run programs of the package index beside Meta's packages: the light ones, or those named.
+
+    And those of transformers' pages, beside transformers.
+    """
     session.install("-e", ".[test,parity]")
     cache = Path(session.create_tmp()).resolve() / "programs"
     chosen = ("--only", *session.posargs) if session.posargs else ("--light",)
     session.run("python", "benchmarks/upstream_programs.py", str(cache), "--verbose", *chosen)
+    session.run("python", "benchmarks/transformers_programs.py")
 
 
 @nox.session

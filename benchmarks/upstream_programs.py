@@ -24,11 +24,11 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from programs import comparison, environments, weights
+from programs import comparison, environments, tables, weights
 
 META = Path(__file__).resolve().parent / "programs" / "meta"
 PAGE = META.parents[2] / "docs" / "compat.md"
-BEGIN, END = "<!-- programs: begin -->\n", "<!-- programs: end -->\n"
+MARK = "programs"
 RANKS = ("yes", "part", "no")  # from best to worst
 HEAD = "| program | runs | least IoU | masks | Meta, s | here, s | ratio | note |"
 
@@ -49,8 +49,7 @@ class Outcome(NamedTuple):
         times = [f"{value:.2f}" if value else "" for value in (self.meta, self.ours)]
         ratio = f"{self.meta / self.ours:.1f}" if self.meta and self.ours else ""
         count = str(self.masks or "")
-        cells = [title, self.runs, iou, count, *times, ratio, self.note.replace("|", "/")]
-        return "| " + " | ".join(cells) + " |"
+        return tables.row([title, self.runs, iou, count, *times, ratio, self.note])
 
 
 def one_side(python: Path, driver: Path, out: Path, options: Any, ours: bool) -> str:
@@ -132,14 +131,6 @@ def judged(meta: Path, ours: Path) -> Outcome:
     return Outcome(runs, note, iou, count, *seconds)
 
 
-def write_page(rows: list[str]) -> None:
-    """Put the table between its marks in docs/compat.md."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    lines = [HEAD, "|" + " --- |" * HEAD.count(" | ") + " --- |", *rows]
-    PAGE.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END)[1])
-
-
 def chosen(table: Any, options: Any) -> dict[str, dict[str, Any]]:
     """Return the programs that are asked for."""
     programs: dict[str, dict[str, Any]] = table["programs"]
@@ -178,7 +169,7 @@ def main() -> int:
         if RANKS.index(found.runs) > RANKS.index(program.get("runs", "yes")):
             lost.append(name)
     if options.page:
-        write_page(rows)
+        tables.write(PAGE, MARK, HEAD, rows)
     print(f"{len(rows) - len(lost)} of {len(rows)} as expected" + "".join(f", {n}" for n in lost))
     return 1 if lost else 0
 

@@ -1,5 +1,8 @@
 """`sam_rlx.compat.sam3` beside upstream's classes: names, shapes, types, states and results."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import sam_rlx
@@ -96,6 +99,32 @@ def test_a_session(processor, network, images, name):
     both.call("add_geometric_prompt", BOXES[2], True)
     nothing = both.call("set_confidence_threshold", 1.0)
     assert nothing["masks"].shape == (0, 1, 400, 600)
+
+
+def test_maps_of_the_backbone(processor, network, images):
+    """They are upstream's, of all images of a state, and made when they are asked for."""
+    several = [Image.fromarray(images[name]) for name in ("odd 303x384", "tall 451x300")]
+    with upstream_sam3.on_cpu():
+        theirs = concepts.processor(network).set_image_batch(several)["backbone_out"]
+    ours = processor.set_image_batch(several)["backbone_out"]
+    copied, pickled = copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))
+    assert set(ours) == {"encoded", "sam2_backbone_out"}
+    assert "backbone_fpn" in ours
+    for key in ("backbone_fpn", "vision_pos_enc"):
+        assert len(ours[key]) == len(theirs[key]) == 3
+        for found, expected in zip(ours[key], theirs[key], strict=True):
+            scale = float(expected.abs().max())
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-4 * scale)
+    assert torch.equal(ours.get("vision_features"), ours["backbone_fpn"][-1])
+    assert torch.equal(copied["backbone_fpn"][0], ours["backbone_fpn"][0])
+    # The coarsest is what the decoder reads.
+    assert torch.equal(ours["vision_features"].permute(0, 2, 3, 1), ours["encoded"][0])
+    # A pickle holds no weights, but the maps that were made.
+    assert pickled.get("backbone_fpn") is None
+    with pytest.raises(KeyError, match="vision_features"):
+        pickled["vision_features"]
+    again = pickle.loads(pickle.dumps(ours))
+    assert torch.equal(again["vision_features"], ours["vision_features"])
 
 
 @pytest.mark.parametrize(

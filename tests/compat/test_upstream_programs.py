@@ -54,7 +54,7 @@ def test_masks_are_compared_one_by_one(runner: Any, tmp_path: Path) -> None:
 
 
 def test_each_driver_has_a_row_and_each_row_a_driver() -> None:
-    drivers = {path.stem for path in META.glob("*.py")} - {"shared", "small"}
+    drivers = {path.stem for path in META.glob("*.py")} - {"chunks", "shared", "small"}
     assert set(TABLE["programs"]) == drivers
     for program in TABLE["programs"].values():
         assert {"package", "version"} <= set(program)
@@ -124,21 +124,15 @@ def test_what_cannot_be_installed_says_so_in_the_words_of_pip(
     assert found.note.endswith("No matching distribution found for one==1")
 
 
-def test_the_table_is_written_between_its_marks(
-    runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_is_written_between_its_marks(runner: Any, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{runner.BEGIN}old\n{runner.END}after\n")
-    monkeypatch.setattr(runner, "PAGE", page)
-    runner.write_page(["| one 1 | yes |"])
-    before, head, line, row, after = (
-        page.read_text().split("\n")[0],
-        *page.read_text().split("\n")[2:5],
-        page.read_text().split("\n")[6],
-    )
+    begin, end = runner.tables.marks(runner.MARK)
+    page.write_text(f"before\n{begin}old\n{end}after\n")
+    runner.tables.write(page, runner.MARK, runner.HEAD, ["| one 1 | yes |"])
+    before, _, head, line, row, _, after = page.read_text().splitlines()
     assert (before, head, row, after) == ("before", runner.HEAD, "| one 1 | yes |", "after")
     assert line.count("---") == runner.HEAD.count("|") - 1
-    assert runner.BEGIN in (BENCHMARKS.parent / "docs" / "compat.md").read_text(encoding="utf-8")
+    assert begin in runner.PAGE.read_text(encoding="utf-8")
 
 
 def test_unknown_names_are_refused(runner: Any) -> None:

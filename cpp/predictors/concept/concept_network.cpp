@@ -101,10 +101,6 @@ ConceptNetwork::Vision ConceptNetwork::vision(ConstView pixels) {
   const InUse guard(busy_, "get_vision_features");
   check_pixels(pixels);
   const sam3::Sam3DualViTDetNeck& vision = network().vision();
-  if (!vision.config.neck.keep_all_levels) {
-    fail<UnsupportedError>("get_vision_features", "a model that was loaded with all levels",
-                           "one without those that texts do not read");
-  }
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
   const View image = channels_last(ctx, pixels);

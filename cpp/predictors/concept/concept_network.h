@@ -26,10 +26,10 @@ class ConceptNetwork {
   // What the trunk and the neck make of normalized pixels (3, S, S).
   struct Vision {
     Tensor last_hidden_state;    // (g * g, D)
-    std::vector<Tensor> levels;  // (C, h, w), finest first
+    std::vector<Tensor> levels;  // (C, h, w), finest first: those that the model was loaded with
   };
   Vision vision(ConstView pixels);
-  // Of the levels, (C, h, w).
+  // Of all levels of the neck, (C, h, w), finest first.
   std::vector<Tensor> position_encodings();
 
   // Texts (N, L); `hidden` (N, L), or null: ids that no other attends to.

@@ -38,6 +38,7 @@ KINDS = {
     "SamModel": "SamImageProcessor",
     "SamHQModel": "SamImageProcessor",
     "Sam2Model": "Sam2ImageProcessor",
+    "EdgeTamModel": "Sam2ImageProcessor",
     "Sam3TrackerModel": "Sam3ImageProcessor",
 }
 

@@ -178,19 +178,21 @@ class Sam3Processor(WithModel):
         return state
 
     def _encode(self, images: list[Any], sizes: list[tuple[int, int]]) -> BackboneOut:
-        encoded, clicks = [], []
+        encoded, clicks, inputs = [], [], []
         with self._turns, self._without_image():
             for image, size in zip(images, sizes, strict=True):
-                self._core.set_image(_as_bytes(image), size)
+                pixels = _as_bytes(image)
+                self._core.set_image(pixels, size)
+                inputs.append(_core.resize_image(pixels, (self.resolution, self.resolution)))
                 encoded.append([part[None] for part in self._core.image_embeddings])
                 if self._clicks:
                     found = self._core.concept_image
                     assert found is not None
                     clicks.append(found.take_click_embeddings())
-        out = BackboneOut(encoded=together(encoded), sam2_backbone_out=None)
+        out = {"encoded": together(encoded), "sam2_backbone_out": None}
         if clicks:
             out["sam2_backbone_out"] = {"encoded": together(clicks)}
-        return out
+        return BackboneOut(out, self.model.model, np.stack(inputs))
 
     def _use(self, state: State) -> None:
         """Bring the core to the image of a state."""
