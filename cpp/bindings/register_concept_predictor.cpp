@@ -65,8 +65,17 @@ FoundArrays to_arrays(ConceptFindings&& found) {
   return out;
 }
 
+using Tokens = std::vector<Array<float>>;
+
+std::vector<ConstView> views_of(const Tokens& examples) {
+  std::vector<ConstView> views;
+  for (const Array<float>& tokens : examples) views.push_back(view_of(tokens, "examples"));
+  return views;
+}
+
 struct FindOptions {
   ConceptOptions concept_options;
+  Tokens examples;
   bool raw = false;
   bool fractions = false;
   std::optional<py::function> progress;
@@ -74,6 +83,7 @@ struct FindOptions {
 
 std::vector<FoundArrays> find(ConceptPredictor& predictor, const Ids& ids, const Marks& points,
                               const Marks& boxes, const FindOptions& options) {
+  const std::vector<ConstView> examples = views_of(options.examples);
   ConceptRequest request{.texts = token_ids(ids),
                          .geometry = {.num_points = points.count,
                                       .num_boxes = boxes.count,
@@ -82,6 +92,7 @@ std::vector<FoundArrays> find(ConceptPredictor& predictor, const Ids& ids, const
                                       .boxes = boxes.values,
                                       .box_labels = boxes.labels,
                                       .fractions = options.fractions},
+                         .examples = examples,
                          .options = options.concept_options,
                          .raw = options.raw};
   if (options.progress) {
@@ -100,6 +111,20 @@ std::vector<FoundArrays> find(ConceptPredictor& predictor, const Ids& ids, const
   std::vector<FoundArrays> out;
   for (ConceptFindings& text : found) out.push_back(to_arrays(std::move(text)));
   return out;
+}
+
+py::array_t<float> encode_examples(ConceptPredictor& predictor, const Coordinates& boxes,
+                                   const Labels& box_labels, bool positions) {
+  const Marks marks("boxes", boxes, box_labels, 4);
+  Tensor tokens;
+  {
+    const GilRelease release;
+    tokens = predictor.encode_examples({.num_boxes = marks.count,
+                                        .boxes = marks.values,
+                                        .box_labels = marks.labels,
+                                        .box_positions = positions});
+  }
+  return to_numpy(std::move(tokens));
 }
 
 using Pair = std::pair<std::int64_t, std::int64_t>;
@@ -205,20 +230,29 @@ void register_concept_predictor(py::module_& m) {
           [](const ConceptPredictor& x) { return to_numpy(x.image_embeddings()); })
       .def("set_image_embeddings", set_image_embeddings<ConceptPredictor>, py::arg("embeddings"),
            py::arg("orig_hw"))
+      .def(
+          "check_examples",
+          [](const ConceptPredictor& x, const Tokens& examples) {
+            x.check_examples(views_of(examples));
+          },
+          py::arg("examples"))
+      .def("encode_examples", encode_examples, py::arg("boxes"), py::arg("box_labels"),
+           py::arg("positions") = true)
       .def("encode_text", encode_text, py::arg("ids"))
       .def(
           "find",
           [](ConceptPredictor& self, const Ids& ids, const Coordinates& points,
              const Labels& point_labels, const Coordinates& boxes, const Labels& box_labels,
-             double threshold, bool raw, bool fractions, std::optional<py::function> progress) {
+             Tokens examples, double threshold, bool raw, bool fractions,
+             std::optional<py::function> progress) {
             return find(self, ids, {"points", points, point_labels, 2},
                         {"boxes", boxes, box_labels, 4},
-                        {{threshold}, raw, fractions, std::move(progress)});
+                        {{threshold}, std::move(examples), raw, fractions, std::move(progress)});
           },
           py::arg("ids"), py::arg("points") = py::none(), py::arg("point_labels") = py::none(),
           py::arg("boxes") = py::none(), py::arg("box_labels") = py::none(),
-          py::arg("threshold") = ConceptOptions().threshold, py::arg("raw") = false,
-          py::arg("fractions") = false, py::arg("progress") = py::none())
+          py::arg("examples") = Tokens{}, py::arg("threshold") = ConceptOptions().threshold,
+          py::arg("raw") = false, py::arg("fractions") = false, py::arg("progress") = py::none())
       .def("upscale", upscale_concepts, py::arg("low_res"), py::arg("out").noconvert(),
            py::arg("probabilities") = false)
       .def("binarize", binarize, py::arg("low_res"), py::arg("out").noconvert());

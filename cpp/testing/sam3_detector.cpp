@@ -12,6 +12,7 @@ using Labels = Array<std::int32_t>;
 struct Geometry {
   Array<float> points, boxes;
   Labels point_labels, box_labels;
+  bool box_positions = true;
 
   explicit Geometry(const Arrays& in) {
     if (has(in, "points")) {
@@ -22,6 +23,7 @@ struct Geometry {
       boxes = array_of(in, "boxes");
       box_labels = in.at("box_labels").cast<Labels>();
     }
+    if (has(in, "box_positions")) box_positions = in.at("box_positions").cast<bool>();
   }
   // Arrays of no rank are none.
   sam3::GeometricPrompt prompt() const {
@@ -30,6 +32,7 @@ struct Geometry {
     if (boxes.ndim() == 2) out.boxes = view_of(boxes, "boxes");
     out.point_labels = point_labels.data();
     out.box_labels = box_labels.data();
+    out.box_positions = box_positions;
     return out;
   }
 };
@@ -54,7 +57,7 @@ Run make_encoder_layer(const py::dict& c, const Weights& w, const KernelTable& k
   };
 }
 
-// map, pos (H, W, C); points, boxes with labels -> (n + 1, C)
+// map, pos (H, W, C); points, boxes with labels; box_positions: bool -> (n + 1, C)
 Run make_geometry_encoder(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer =
       loaded(sam3::SequenceGeometryEncoder(read_config<sam3::DetectorConfig>(c)), w, k);

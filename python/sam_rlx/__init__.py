@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import sam_rlx._internal.extension  # noqa: F401  # first: it loads the extension
 from sam_rlx._internal.public import loader, public_names
-from sam_rlx.concept import ConceptPrediction, ConceptPredictor, RawDetections
+from sam_rlx.concept import ConceptExamples, ConceptPrediction, ConceptPredictor, RawDetections
 from sam_rlx.conversion import convert
 from sam_rlx.errors import (
     CheckpointError,
@@ -26,6 +26,7 @@ from sam_rlx.video import VideoFrame, VideoPredictor
 
 __all__ = [
     "CheckpointError",
+    "ConceptExamples",
     "ConceptPrediction",
     "ConceptPredictor",
     "HubError",

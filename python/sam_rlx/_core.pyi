@@ -474,6 +474,10 @@ class ConceptPredictor:
     def set_image_embeddings(
         self, embeddings: Sequence[NDArray[np.float32]], orig_hw: tuple[int, int]
     ) -> None: ...
+    def check_examples(self, examples: Sequence[NDArray[np.float32]]) -> None: ...
+    def encode_examples(
+        self, boxes: NDArray[np.float64], box_labels: NDArray[np.int32], positions: bool = True
+    ) -> NDArray[np.float32]: ...
     def encode_text(self, ids: NDArray[np.int64]) -> None: ...
     def find(
         self,
@@ -482,6 +486,7 @@ class ConceptPredictor:
         point_labels: NDArray[np.int32] | None = None,
         boxes: NDArray[np.float64] | None = None,
         box_labels: NDArray[np.int32] | None = None,
+        examples: Sequence[NDArray[np.float32]] = [],
         threshold: float = 0.5,
         raw: bool = False,
         fractions: bool = False,

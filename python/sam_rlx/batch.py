@@ -128,6 +128,8 @@ def run(
     boxes: ArrayLike | None = None,
     text: str | Sequence[str] | None = None,
     threshold: float = 0.5,
+    examples: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    example_positions: bool = True,
     options: Mapping[str, Any] | None = None,
     tile: int | None = None,
     overlap: int | None = None,
@@ -174,6 +176,13 @@ def run(
         Texts for items without any of their own.
     threshold : float
         Score, 0 to 1, above which instances of texts are kept.
+    examples : str, path or sequence, optional
+        Files of examples, for all texts, or for the text "visual" where there is none: COCO
+        documents, whose boxes of one category show what is meant, on the images that they name;
+        or files of `ConceptExamples.save`. Not with clips. See
+        `ConceptPredictor.encode_examples` for what to expect.
+    example_positions : bool
+        As `positions` of `ConceptPredictor.encode_examples`, for documents.
     options : mapping, optional
         Arguments of `MaskGenerator` for everything mode, by name; of prompts `hq_token_only` alone.
     tile, overlap : int, optional
@@ -230,13 +239,11 @@ def run(
     options = as_mapping("options", options)
     parquet.pyarrow()
     start = time.monotonic()
-    alone = isinstance(inputs, (str, os.PathLike))
-    given = [inputs] if alone else as_items("inputs", inputs, _MAX_INPUTS)
     names = ("point_coords", "point_labels", "boxes")
     workers = None if workers is None else as_integer("workers", workers, 1)
     planned = plan.make(
         plan.Asked(
-            inputs=[as_path_text("inputs", word) for word in given],
+            inputs=[as_path_text("inputs", word) for word in _as_paths("inputs", inputs)],
             lists=as_texts("lists", lists),
             out=_output_folder(output),
             images=None if images is None else _images_folder(images),
@@ -246,6 +253,8 @@ def run(
             model=model,
             load=load,
             threshold=_options.checked("concept", "sam3", {"threshold": threshold})["threshold"],
+            examples=tuple(as_path(path) for path in _as_paths("examples", examples)),
+            example_positions=as_flag("example_positions", example_positions),
             masks=masks,
             keep_every=as_integer("keep_every", keep_every, 1),
             workers=workers,
@@ -400,6 +409,11 @@ def to_coco(
 
 def _untold(line: str) -> None:
     """Take a line that nobody wants to read."""
+
+
+def _as_paths(name: str, paths: Any) -> list[Any]:
+    """Return paths of which one may stand alone."""
+    return [paths] if isinstance(paths, (str, os.PathLike)) else as_items(name, paths, _MAX_INPUTS)
 
 
 def _output_folder(output: str | os.PathLike[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sam_rlx import _core
 from sam_rlx._internal import options as _options
-from sam_rlx._internal.arrays.checks import as_flag, as_texts, holds_texts
+from sam_rlx._internal.arrays.checks import as_flag, as_items, as_texts, holds_texts
 from sam_rlx._internal.arrays.foreign import as_array
 from sam_rlx._internal.arrays.images import as_rgb
 from sam_rlx._internal.arrays.masks import as_region_area, clean_
 from sam_rlx._internal.arrays.prompts import as_marks, clipped
 from sam_rlx._internal.files import embeddings as _embedding_file
+from sam_rlx._internal.files import saved_tensors as _saved_tensors
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.image_embeddings import Encoded, ImageEmbeddings, encoded_image
 from sam_rlx._internal.media.windows import WindowReader, as_windows
@@ -28,7 +29,7 @@ from sam_rlx._internal.results import ResultForms, counts_of
 from sam_rlx._internal.synonyms import also
 from sam_rlx._internal.text_prompts import VISUAL
 from sam_rlx._internal.tiling import Report, TileMasks, Tiling, as_tiling, of_tile
-from sam_rlx.errors import InvalidArgumentError, StateError
+from sam_rlx.errors import CheckpointError, InvalidArgumentError, StateError
 from sam_rlx.image import RunLengthMasks
 from sam_rlx.model import Model, as_model
 from sam_rlx.tokenizer import Tokenizer
@@ -68,6 +69,49 @@ class RawDetections:
             f"<RawDetections {queries} queries, masks of {height} x {width}, "
             f"presence {self.presence_logit_dec:.2f}>"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ConceptExamples:
+    """What boxes on an image show, for `ConceptPredictor.predict` on other images.
+
+    `ConceptPredictor.encode_examples` makes them, `save` and `ConceptPredictor.load_examples` keep
+    them in a file. They hold no pixels, and mean something to the weights alone that made them.
+
+    Attributes
+    ----------
+    tokens : ndarray (B + 1, C), float32
+        What the network's geometry encoder makes of B boxes, one token each, and its class token.
+    identity : mapping
+        What identifies the model that made them, as in files of embeddings.
+    """
+
+    tokens: NDArray[np.float32]
+    identity: Mapping[str, str]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the examples as safetensors, for `ConceptPredictor.load_examples`.
+
+        Parameters
+        ----------
+        path : str or path
+            Ends in ``.safetensors``, or in nothing that says another kind of file. No suffix is
+            added. The file appears complete or not at all.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The suffix is one of another kind, or there is a file of another kind that this library
+            has not written, or weights.
+        """
+        _embedding_file.save_examples(path, self.tokens, self.identity)
+
+    def __repr__(self) -> str:
+        return f"<ConceptExamples {len(self.tokens) - 1} boxes>"
+
+
+# What `predict` takes as one image's examples.
+Examples: TypeAlias = ConceptExamples | str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +255,118 @@ class ConceptPredictor(ImageEmbeddings):
         self._core.set_concept_image(encoded)
 
     @also(box="boxes")
+    def encode_examples(
+        self,
+        image: Any,
+        boxes: ArrayLike,
+        box_labels: ArrayLike | None = None,
+        *,
+        positions: bool = True,
+    ) -> ConceptExamples:
+        """Encode what boxes on an image show, as examples for other images.
+
+        Upstream's network was not trained for examples of another image. Its modules take them,
+        since no token of a prompt is tied to the image that is searched; scores are lower than
+        with examples of the same image. A text that fits beside them, and examples of several
+        images, help.
+
+        Parameters
+        ----------
+        image : ndarray or PIL image, or None
+            The image with the boxes, as `set_image` takes it; None: the current one. The current
+            image stays what it is.
+        boxes : array (B, 4)
+            (x0, y0, x1, y1) in pixels of this image, not empty. What reaches out of it is cut off.
+        box_labels : array (B,), optional
+            1: an example of what is meant (default for all), 0: of what is not.
+        positions : bool
+            False: leave out where a box is and how large, which says nothing about another image:
+            its token is then made of its pixels and its label. True: all that upstream's modules
+            make of a box.
+
+        Returns
+        -------
+        ConceptExamples
+            For `predict` with the `examples` argument, in any predictor of the same weights. With
+            `positions` the result on the same image is that of its `boxes`, bit for bit.
+
+        Raises
+        ------
+        StateError
+            `image` is None and no image is set, or the predictor is in use by another thread.
+        InvalidArgumentError
+            A shape, label or value is wrong, or a box is empty or out of the image. The current
+            image is as it was before.
+        """
+        examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
+        if examples is None:
+            raise InvalidArgumentError("boxes: expected an array (N, 4), found None")
+        with_positions = as_flag("positions", positions)
+        pixels = None if image is None else as_rgb(image)
+        with self._exclusive:
+            hw = self.orig_hw if pixels is None else pixels.shape[:2]
+            if hw is None:
+                raise StateError(
+                    "encode_examples: expected an image, here or by set_image, found none"
+                )
+            examples = clipped(examples, (hw[0], hw[1]))
+            before = self._current()
+            try:
+                if pixels is not None:
+                    self._core.set_image(pixels)
+                tokens = self._core.encode_examples(
+                    examples.values, examples.labels, positions=with_positions
+                )
+            finally:
+                self._restore(before)
+        return self._examples(tokens)
+
+    def load_examples(self, path: str | os.PathLike[str]) -> ConceptExamples:
+        """Read a file of `ConceptExamples.save`.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        CheckpointError
+            The file is damaged, of another kind, or made with other weights.
+        """
+        tokens = _embedding_file.load_examples(path, self._identity)
+        try:
+            self._core.check_examples([tokens])
+        except InvalidArgumentError as error:
+            raise CheckpointError(f"{path}: expected examples, found {error}") from error
+        return self._examples(tokens)
+
+    def _examples(self, tokens: NDArray[np.float32]) -> ConceptExamples:
+        tokens.setflags(write=False)
+        return ConceptExamples(tokens, self._identity)
+
+    def _as_tokens(self, examples: Any) -> list[NDArray[np.float32]]:
+        """Return the tokens of each image's examples; none for None."""
+        if examples is None:
+            return []
+        alone = isinstance(examples, (ConceptExamples, str, os.PathLike))
+        given = [examples] if alone else as_items("examples", examples)
+        if not given:
+            raise InvalidArgumentError("examples: expected those of an image or more, found none")
+        return [self._tokens_of(f"examples[{i}]", each) for i, each in enumerate(given)]
+
+    def _tokens_of(self, name: str, examples: Any) -> NDArray[np.float32]:
+        if isinstance(examples, (str, os.PathLike)):
+            return self.load_examples(examples).tokens
+        if not isinstance(examples, ConceptExamples):
+            raise InvalidArgumentError(
+                f"{name}: expected ConceptExamples or the path of a file, found "
+                f"{type(examples).__name__}"
+            )
+        differ = _saved_tensors.difference("examples", examples.identity, self._identity)
+        if differ is not None:
+            raise InvalidArgumentError(f"{name}: {differ}")
+        self._core.check_examples([examples.tokens])
+        return examples.tokens
+
+    @also(box="boxes")
     def predict(
         self,
         image: Any = None,
@@ -222,6 +378,7 @@ class ConceptPredictor(ImageEmbeddings):
         box_labels: ArrayLike | None = None,
         point_coords: ArrayLike | None = None,
         point_labels: ArrayLike | None = None,
+        examples: Examples | Sequence[Examples] | None = None,
         threshold: float = 0.5,
         return_logits: bool = False,
         min_mask_region_area: int = 0,
@@ -263,6 +420,9 @@ class ConceptPredictor(ImageEmbeddings):
             but its processor does not offer them.
         point_labels : array (P,), optional
             As `box_labels`.
+        examples : ConceptExamples, path, or sequence of them, optional
+            Examples on other images, one entry an image, of `encode_examples`, or files of
+            `ConceptExamples.save`. As boxes and points they belong to each text.
         threshold : float
             0 to 1. Instances with a score above it are kept.
         return_logits : bool
@@ -273,8 +433,8 @@ class ConceptPredictor(ImageEmbeddings):
         raw : bool
             True: also give all that the network computes, in `ConceptPrediction.raw`.
         tile, overlap : int, optional
-            As for `MaskGenerator.generate`, with texts alone: not with `embedding`, examples,
-            `return_logits` or `raw`.
+            As for `MaskGenerator.generate`, with texts and `examples` alone: not with `embedding`,
+            boxes, points, `return_logits` or `raw`.
         progress : bool or callable
             A callable gets (texts done, texts in all) after each text, with `tile` those of all
             tiles. True shows a bar on a
@@ -291,9 +451,10 @@ class ConceptPredictor(ImageEmbeddings):
             No image is set, or the predictor is in use by another thread.
         InvalidArgumentError
             No prompt is given; a shape, label or value is wrong; a box is empty or out of the
-            image; an id is not in the vocabulary. The current image is as it was before.
+            image; an id is not in the vocabulary; examples are another model's. The current image
+            is as it was before.
         CheckpointError
-            The file of the embedding is damaged, or another model's.
+            The file of the embedding or of examples is damaged, or another model's.
 
         Warns
         -----
@@ -301,18 +462,19 @@ class ConceptPredictor(ImageEmbeddings):
             A text is too long; its end has no effect.
         """
         points = as_marks(("point_coords", "point_labels"), point_coords, point_labels, 2)
-        examples = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
+        marked = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
+        tokens = self._as_tokens(examples)
         options = _options.checked("concept", self._model.family, {"threshold": threshold})
         with_raw, logits = as_flag("raw", raw), as_flag("return_logits", return_logits)
         area = as_region_area(min_mask_region_area, logits)
-        if text is None and points is None and examples is None:
+        if text is None and points is None and marked is None and not tokens:
             raise InvalidArgumentError(
-                "predict: expected text, boxes or point_coords, found None for all"
+                "predict: expected text, boxes or point_coords, or examples, found None for all"
             )
         ids, texts = self._as_ids(VISUAL if text is None else text)
         tiling = as_tiling(tile, overlap)
         if tiling is not None:
-            others = (embedding, orig_hw, points, examples, logits or None, with_raw or None)
+            others = (embedding, orig_hw, points, marked, logits or None, with_raw or None)
             if image is None or any(each is not None for each in others):
                 raise InvalidArgumentError(
                     "tile: expected an image and texts, without embedding, boxes, point_coords, "
@@ -320,7 +482,8 @@ class ConceptPredictor(ImageEmbeddings):
                 )
             windows = as_windows(image)
             with self._exclusive, reporter(progress, "text", text="encoding") as report:
-                return self._in_tiles(windows, tiling, (ids, texts), (options, area), report)
+                find = {"examples": tokens, **options}
+                return self._in_tiles(windows, tiling, (ids, texts), (find, area), report)
         pixels = None if image is None else as_rgb(image)
         given = self._given(image, embedding, orig_hw)
         bar = reporter(progress, "text", text="encoding")
@@ -333,7 +496,7 @@ class ConceptPredictor(ImageEmbeddings):
             if points is not None:
                 where = "point_coords"
                 _core.check_points(where, points.values, points.labels, size, "an image")
-            examples = None if examples is None else clipped(examples, size)
+            marked = None if marked is None else clipped(marked, size)
             # Ids are checked before the longest part of the work.
             self._core.encode_text(ids)
             if pixels is not None:
@@ -344,8 +507,9 @@ class ConceptPredictor(ImageEmbeddings):
                 ids,
                 points=None if points is None else points.values,
                 point_labels=None if points is None else points.labels,
-                boxes=None if examples is None else examples.values,
-                box_labels=None if examples is None else examples.labels,
+                boxes=None if marked is None else marked.values,
+                box_labels=None if marked is None else marked.labels,
+                examples=tokens,
                 raw=with_raw,
                 progress=report,
                 **options,

@@ -490,8 +490,10 @@ class SegmentWidget(_Widget):
     ) -> None:
         """Find all that a text names, with SAM 3; arguments as for `ConceptPredictor.predict`.
 
-        What the same text found before is replaced. With the scope "all" a text without boxes is
-        looked for in all images, as one edit; views are answered meanwhile.
+        What the same text found before is replaced. With the scope "all" they are looked for in all
+        images, as one edit; views are answered meanwhile. Boxes are those of the current image,
+        and examples for the others, for which SAM 3 was not trained: see
+        `ConceptPredictor.encode_examples`.
         """
         marks = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
         given = None if marks is None else marks.values.tolist()

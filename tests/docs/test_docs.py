@@ -94,6 +94,9 @@ def stand_ins(
         (folder / name).write_bytes(source.read_bytes())
     for name, packaged in {"sam-vit-base": "sam-nano", "sam2.1-hiera-tiny": "sam2-nano"}.items():
         assert cli.main(["convert", packaged, str(folder / name)]) == 0
+    shown = {"image_id": 1, "category_id": 1, "bbox": [20, 30, 100, 60]}
+    examples = {"images": [{"id": 1, "file_name": "street.jpg"}], "annotations": [shown]}
+    (folder / "taxis.json").write_text(json.dumps(examples))
     layers = ["image_encoder.blocks.0.attn.qkv"]
     adapters.save(folder / "my-lora", adapters.for_modules(tiny.sam_weights(), layers, 4, 2.0)[0])
     (folder / "sam2.1_hiera_tiny_q8_0.ggml").write_bytes(sam3cpp_files.tiny_sam2_bytes())
@@ -243,7 +246,10 @@ def test_commands_for_batches_run(workplace: Path, capsys: pytest.CaptureFixture
         ("coming_from.md", ["cup/masks.json"]),
         ("index.md", ["overlay.png"]),
         ("large_images.md", ["everything.json", "box.json", "texts.json"]),
-        ("text_prompts.md", ["found/overlay.png", "found.json", "tracked.mp4"]),
+        (
+            "text_prompts.md",
+            ["found/overlay.png", "found.json", "tracked.mp4", "like/cup/overlay.png"],
+        ),
         ("video.md", ["tracked/overlay.mp4", "masks.json"]),
     ],
 )

@@ -42,7 +42,7 @@ def test_every_error_has_the_common_and_a_builtin_base() -> None:
 def test_the_public_names() -> None:
     assert sorted(sam_rlx.__all__) == sam_rlx.__all__
     classes = {"ImagePredictor", "MaskGenerator", "MaskPrediction", "MaskRecord", "Model"}
-    classes |= {"ConceptPrediction", "ConceptPredictor", "RawDetections"}
+    classes |= {"ConceptExamples", "ConceptPrediction", "ConceptPredictor", "RawDetections"}
     classes |= {"MaskRecords", "Objects", "VideoFrame", "VideoPredictor"}
     functions = {"build_info", "convert", "load_model"}
     others = {"MediaWarning", "SamRlxError", "Tokenizer", "TruncationWarning"}

@@ -149,6 +149,12 @@ def concept_calls(models: Models, folder: Path) -> Iterator[tuple[str, Call]]:
     # The frame of this box is refused at last, before the network runs.
     boxes = {"boxes": [[100, 100, 120, 120]], "box_labels": [1]}
     yield "concepts", Call(predictor.predict, text="cup", **boxes, **POINTS)
+    yield "encode_examples", Call(predictor.encode_examples, IMAGE, **boxes)
+    examples = predictor.encode_examples(IMAGE, [[10, 8, 50, 32]])
+    yield "save examples", Call(examples.save, folder / "examples.safetensors")
+    examples.save(folder / "examples.safetensors")
+    yield "load_examples", Call(predictor.load_examples, folder / "examples.safetensors")
+    yield "with examples", Call(predictor.predict, examples=[examples], threshold=1.0)
 
 
 def video_calls(models: Models, folder: Path) -> Iterator[tuple[str, Call]]:

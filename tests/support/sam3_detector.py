@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -95,6 +97,16 @@ def decode(module: Any, memory: Any, pos: Any, prompt: Any) -> tuple[Any, Any, A
         apply_dac=False,
     )
     return states, boxes, presence
+
+
+def box_positions(encoder: Any, given: bool) -> AbstractContextManager[Any]:
+    """Have upstream's geometry encoder leave the position part out of boxes, unless `given`.
+
+    Upstream's class builds encoders without either projection too: it is None then.
+    """
+    if given:
+        return nullcontext()
+    return mock.patch.multiple(encoder, boxes_direct_project=None, boxes_pos_enc_project=None)
 
 
 def random_boxes(generator: np.random.Generator, count: int) -> np.ndarray[Any, Any]:

@@ -92,21 +92,30 @@ View DetectorHeads::encode_prompt(Context& ctx, const DetectorFeatures& features
   std::int64_t words = 0;
   for (std::int64_t i = 0; i < length; ++i) words += counts(i) ? 1 : 0;
   const std::int64_t geometry = prompt.geometry.num_points() + prompt.geometry.num_boxes();
-  const bool has_class = config.class_token || geometry > 0 || prompt.geometry.is_given;
+  std::int64_t examples = 0;
+  for (const ConstView example : prompt.examples) examples += example.shape[0];
+  // Examples bring class tokens of their images. Without own geometry the one of this image would
+  // be one more: examples of an image are what its boxes are.
+  const bool has_class =
+      geometry > 0 || prompt.geometry.is_given || (config.class_token && prompt.examples.empty());
+  const std::int64_t own = geometry + (has_class ? 1 : 0);
 
-  const View tokens =
-      ctx.workspace.floats({words + geometry + (has_class ? 1 : 0), config.d_model});
+  const View tokens = ctx.workspace.floats({words + own + examples, config.d_model});
   const Workspace::Scope scratch(ctx.workspace);
   std::int64_t next = 0;
   for (std::int64_t i = 0; i < length; ++i) {
     if (counts(i)) copy_(ctx, tokens[next++], prompt.text[i]);
   }
-  if (!has_class) return tokens;
-  const ConstView encoded =
-      geometry == 0
-          ? features.geometry_token.view()
-          : ConstView(geometry_encoder.forward(ctx, prompt.geometry, features.map, features.pos));
-  copy_(ctx, {tokens.data + words * config.d_model, encoded.shape}, encoded);
+  const auto append = [&](ConstView encoded) {
+    copy_(ctx, {tokens.data + next * config.d_model, encoded.shape}, encoded);
+    next += encoded.shape[0];
+  };
+  if (geometry > 0) {
+    append(geometry_encoder.forward(ctx, prompt.geometry, features.map, features.pos));
+  } else if (has_class) {
+    append(features.geometry_token);
+  }
+  for (const ConstView example : prompt.examples) append(example);
   return tokens;
 }
 

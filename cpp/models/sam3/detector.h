@@ -33,16 +33,20 @@ struct NeckLevels {
   ConstView level2;  // (g, g, C)
 };
 
-// A text, with points and boxes or without.
+// A text, with points and boxes or without, and with examples of other images.
 struct ConceptPrompt {
   ConstView text;                      // (L, C): tokens of the text encoder
   const bool* text_padding = nullptr;  // (L,): padding tokens, or null
   GeometricPrompt geometry = {};
+  // (n, C) each: what the geometry encoder makes of boxes on another image. No token of a prompt
+  // is tied to the image that is searched. Upstream's `_encode_prompt` has room for them behind
+  // the geometry (`visual_prompt_embed`), and gives none.
+  std::span<const ConstView> examples = {};
 };
 
 // What was found. Views live until the caller's scope closes.
 struct Detections {
-  View prompt;                  // (T, C): tokens of the text that count, then of the geometry
+  View prompt;                  // (T, C): tokens of the text that count, geometry, examples
   View encoder_hidden_states;   // (g, g, C): the image with the prompt
   View queries;                 // (Q, C): hidden states
   View logits;                  // (Q,): see ops/scores.h for scores
@@ -76,6 +80,11 @@ struct DetectorHeads {
   // of such parts.
   std::array<Shape, 5> part_shapes(std::int64_t grid) const;
   DetectorFeatures features_of(std::span<const ConstView> parts) const;
+  // Tokens (boxes + 1, C) of boxes on an image, for the `examples` of a prompt on another one.
+  View encode_examples(Context& ctx, const DetectorFeatures& features,
+                       const GeometricPrompt& geometry) const {
+    return geometry_encoder.forward(ctx, geometry, features.map, features.pos);
+  }
   // `reference_boxes` (layers, Q, 4) gets the boxes that each layer begins with, if it is given.
   Detections detect(Context& ctx, const DetectorFeatures& features, const ConceptPrompt& prompt,
                     View reference_boxes = {}) const;

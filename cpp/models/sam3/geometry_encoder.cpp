@@ -80,7 +80,7 @@ void SequenceGeometryEncoder::encode_boxes(Context& ctx, const GeometricPrompt& 
   const Workspace::Scope scratch(ctx.workspace);
   const std::int64_t count = out.shape[0], channels = config.d_model, size = config.roi_size;
   embed_labels(ctx, prompt.box_labels, out);
-  boxes_direct_project.forward_add(ctx, prompt.boxes, out, out);
+  if (prompt.box_positions) boxes_direct_project.forward_add(ctx, prompt.boxes, out, out);
 
   const View corners = ctx.workspace.floats(prompt.boxes.shape);
   box_corners(ctx, prompt.boxes, static_cast<float>(pooled.shape[1]),
@@ -90,6 +90,7 @@ void SequenceGeometryEncoder::encode_boxes(Context& ctx, const GeometricPrompt& 
   const Shape positions{count, 1, 1, channels};
   boxes_pool_project.forward(ctx, sampled, out.reshape(positions), out.reshape(positions));
 
+  if (!prompt.box_positions) return;
   constexpr std::array kEncoded{1, 0}, kPlain{3, 2};  // y, x, then h, w
   const View encoded = ctx.workspace.floats({count, channels + 2});
   encode_coordinates(ctx, prompt.boxes, {frequencies, kEncoded, kPlain}, encoded);

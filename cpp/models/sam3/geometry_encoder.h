@@ -18,6 +18,8 @@ struct GeometricPrompt {
   ConstView boxes = {};                        // (b, 4): cx, cy, w, h
   const std::int32_t* box_labels = nullptr;    // (b,)
   bool is_given = false;  // there were points or boxes, although none of them may count
+  // False: the token of a box tells what it shows and its label, and not where it is and how large.
+  bool box_positions = true;
 
   std::int64_t num_points() const { return points ? points.shape[0] : 0; }
   std::int64_t num_boxes() const { return boxes ? boxes.shape[0] : 0; }

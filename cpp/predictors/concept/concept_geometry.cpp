@@ -31,6 +31,7 @@ sam3::GeometricPrompt geometric_prompt(Context& ctx, const ConceptGeometry& geom
     }
     prompt.boxes = boxes;
     prompt.box_labels = geometry.box_labels;
+    prompt.box_positions = geometry.box_positions;
   }
   return prompt;
 }

@@ -18,6 +18,7 @@ struct ConceptGeometry {
   // Coordinates are fractions of the sides, and boxes cx, cy, w, h as upstream's; else they are
   // pixels of the image, and boxes xyxy.
   bool fractions = false;
+  bool box_positions = true;  // see GeometricPrompt
 };
 
 // As fractions of the sides, in float32 from here on, as upstream. Views live in the scope of the

@@ -106,6 +106,24 @@ void ConceptPredictor::set_image_embeddings(std::span<const ConstView> embedding
 
 // ---------------------------------------------------------------- prompts
 
+Tensor ConceptPredictor::encode_examples(const ConceptGeometry& geometry) {
+  const InUse guard(busy_, "encode_examples");
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  const ConceptImage& image = current("encode_examples");
+  return Tensor::copy_of(model_->sam3().detector.heads->encode_examples(
+      ctx, image.features, geometric_prompt(ctx, geometry, image.orig_hw)));
+}
+
+void ConceptPredictor::check_examples(std::span<const ConstView> examples) const {
+  const std::int64_t channels = model_->sam3().detector.heads->config.d_model;
+  for (const ConstView example : examples) {
+    const Shape& shape = example.shape;
+    if (shape.rank() == 2 && shape[0] > 1 && shape[1] == channels) continue;
+    fail("examples", "tokens (N, " + std::to_string(channels) + ") with N > 1", shape.str());
+  }
+}
+
 void ConceptPredictor::encode_text(const sam3::TokenIds& texts) {
   const InUse guard(busy_, "predict");
   Context ctx = context();
@@ -120,6 +138,7 @@ void ConceptPredictor::encode_text(const sam3::TokenIds& texts) {
 
 std::vector<ConceptFindings> ConceptPredictor::find(const ConceptRequest& request) {
   const InUse guard(busy_, "predict");
+  check_examples(request.examples);
   Context ctx = context();
   const Workspace::Scope scratch(ctx.workspace);
   const sam3::GeometricPrompt geometry =
@@ -146,7 +165,7 @@ ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Text& te
   const Size orig_hw = concept_image_->orig_hw;
   const Workspace::Scope scratch(ctx.workspace);
   const sam3::Detections found =
-      heads.detect(ctx, features, {text.tokens, text.padding.get(), geometry});
+      heads.detect(ctx, features, {text.tokens, text.padding.get(), geometry, request.examples});
 
   const View scores = ctx.workspace.floats(found.logits.shape);
   presence_scores(ctx, found.logits, found.presence_logit, scores);

@@ -40,6 +40,7 @@ struct ConceptOptions {
 struct ConceptRequest {
   sam3::TokenIds texts;
   ConceptGeometry geometry = {};
+  std::span<const ConstView> examples = {};  // (n, C) each, of `encode_examples`
   ConceptOptions options = {};
   bool raw = false;
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // of texts
@@ -91,6 +92,10 @@ class ConceptPredictor {
   std::vector<Tensor> image_embeddings() const;
   void set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw);
 
+  // What boxes on the current image show, (boxes + 1, C): examples for requests on other images.
+  Tensor encode_examples(const ConceptGeometry& geometry);
+  // Raises InvalidArgument for what `encode_examples` would not give.
+  void check_examples(std::span<const ConstView> examples) const;
   // Computes the text features of texts ahead of `find`, which needs no more of them then.
   void encode_text(const sam3::TokenIds& texts);
   // One entry a text. Texts are run one after the other; each is as if it were alone.

@@ -89,6 +89,29 @@ def test_a_text_in_all_images_is_one_edit(sam3: sam_rlx.Model, folder: Path) -> 
     session.close()
 
 
+def test_more_like_the_boxes_of_an_image_in_all_images(sam3: sam_rlx.Model, folder: Path) -> None:
+    """Boxes of the current image are its own, and examples for the others."""
+    view = View()
+    session = ImageSession(sam3, folder, send=view.send)
+    ask = {"type": "text", "view": "v", "text": "", "threshold": 0.05, "scope": "all"}
+    predictor = sam_rlx.ConceptPredictor(sam3)
+    box = predictor.predict(scene(0), text="circle", threshold=0.3).boxes[0].tolist()
+    marked = {"boxes": [box], "box_labels": [1]}
+    session.receive({**ask, **marked, "seq": 1})
+    note = next_note(view)
+    found = objects(session)
+    examples = predictor.encode_examples(scene(0), [box])
+    total = 0
+    for at in range(3):
+        wanted = predictor.predict(scene(at), examples=examples, threshold=0.05).masks
+        total += len(wanted)
+        named = [one.mask for one in found.get(f"{at}.png", []) if one.text == "example"]
+        np.testing.assert_array_equal(np.array(named).reshape(wanted.shape), wanted)
+    assert total > 1
+    assert note.startswith(f"Found {total} for 'example' in ")
+    session.close()
+
+
 def next_note(view: View) -> str:
     return wait_for_notes(view, 1)[0]
 
@@ -121,11 +144,9 @@ def test_stop_keeps_what_was_found(sam3: sam_rlx.Model, folder: Path) -> None:
     session.close()
 
 
-def test_a_search_is_for_a_text_alone(sam3: sam_rlx.Model, folder: Path) -> None:
+def test_a_search_is_for_something(sam3: sam_rlx.Model, folder: Path) -> None:
     session = ImageSession(sam3, folder)
-    with pytest.raises(InvalidArgumentError, match="scope: expected a text alone"):
-        session.call("text", text="circle", boxes=[[1, 1, 9, 9]], scope="all")
-    with pytest.raises(InvalidArgumentError, match="scope: expected a text alone"):
+    with pytest.raises(InvalidArgumentError, match="scope: expected a text or example boxes"):
         session.call("text", text="", scope="all")
     with pytest.raises(InvalidArgumentError, match="scope: expected image or all"):
         session.call("text", text="circle", scope="folder")

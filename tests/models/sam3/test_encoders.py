@@ -80,6 +80,7 @@ def test_fusion_encoder(parity, config, positions, tokens):
 
 def geometry_encoder(module, map, pos, **prompt):
     upstream_sam3.refresh(module)
+    positions = bool(prompt.pop("box_positions", True))
     arguments = {}
     if "points" in prompt:
         arguments["point_embeddings"] = prompt["points"][:, None]
@@ -89,7 +90,7 @@ def geometry_encoder(module, map, pos, **prompt):
         arguments["box_labels"] = prompt["box_labels"][:, None]
     if not arguments:  # upstream's processor begins with a prompt of no boxes
         arguments["box_embeddings"] = torch.zeros(0, 1, 4, dtype=map.dtype)
-    with upstream_sam3.on_cpu():
+    with upstream_sam3.on_cpu(), parts.box_positions(module, positions):
         tokens, mask = module(
             geo_prompt=upstream_sam3.sam3.Prompt(**arguments),
             img_feats=[parts.positions(map)],
@@ -130,6 +131,11 @@ def check_geometry(parity, arrays, config="TINY", grid=(7, 9), **more):
 @pytest.mark.parametrize("grid", [(7, 9), (1, 1)])
 def test_geometry_encoder(parity, points, boxes, grid):
     check_geometry(parity, geometry(points, boxes), grid=grid)
+
+
+@pytest.mark.parametrize(("points", "boxes"), [(0, 1), (2, 3)])
+def test_boxes_without_their_positions(parity, points, boxes):
+    check_geometry(parity, geometry(points, boxes), box_positions=False)
 
 
 @pytest.mark.parametrize("config", ["WIDE", "NARROW"])

@@ -1,4 +1,4 @@
-"""Embeddings that users give, and on disk: files of `save_embedding`."""
+"""Embeddings and examples that users give, and on disk: files of `save_embedding` and `save`."""
 
 import json
 import os
@@ -31,6 +31,9 @@ CONCEPT = Kind(
 )
 
 
+_EXAMPLES, _TOKENS = "sam_rlx.concept_examples.1", "tokens"
+
+
 def save(
     path: str | os.PathLike[str],
     kind: Kind,
@@ -56,6 +59,22 @@ def load(
     except (InvalidArgumentError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: expected a complete embedding, found {error}") from error
     return arrays, orig_hw
+
+
+def save_examples(
+    path: str | os.PathLike[str], tokens: NDArray[np.float32], identity: Mapping[str, str]
+) -> None:
+    """Write tokens of examples, and what identifies the model that made them."""
+    saved_tensors.write(path, NamedTensors({_TOKENS: tokens}), {"format": _EXAMPLES, **identity})
+
+
+def load_examples(path: str | os.PathLike[str], identity: Mapping[str, str]) -> NDArray[np.float32]:
+    """Read what `save_examples` wrote; errors as those of `load`."""
+    arrays = saved_tensors.read(path, _EXAMPLES, (), identity).arrays
+    try:
+        return as_embedding(arrays[_TOKENS])
+    except (InvalidArgumentError, KeyError) as error:
+        raise CheckpointError(f"{path}: expected examples, found {error}") from error
 
 
 def as_embedding(embedding: Any) -> NDArray[np.float32]:

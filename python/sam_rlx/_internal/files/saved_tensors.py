@@ -81,15 +81,20 @@ def read(
     missing = [key for key in (*expected, *required) if key not in metadata]
     if missing:
         raise CheckpointError(f"{path}: expected {', '.join(missing)}, found none")
-    for key in _STRUCTURE:
-        if metadata[key] != expected[key]:
-            raise CheckpointError(
-                f"{path}: expected {key} {expected[key]!r}, found {printable(metadata[key])!r}"
-            )
-    if metadata["weights"] != expected["weights"]:
-        raise CheckpointError(
-            f"{path}: expected a file made with the weights of {expected['checkpoint']} "
-            f"({expected['weights']}), found one of the weights of "
-            f"{printable(metadata['checkpoint'])} ({printable(metadata['weights'])})"
-        )
+    if differ := difference("a file", metadata, expected):
+        raise CheckpointError(f"{path}: {differ}")
     return saved
+
+
+def difference(what: str, found: Mapping[str, str], expected: Mapping[str, str]) -> str | None:
+    """Return in words how one `identity` differs from another; None if both are of one model."""
+    for key in _STRUCTURE:
+        if found[key] != expected[key]:
+            return f"expected {key} {expected[key]!r}, found {printable(found[key])!r}"
+    if found["weights"] != expected["weights"]:
+        return (
+            f"expected {what} made with the weights of {expected['checkpoint']} "
+            f"({expected['weights']}), found one of the weights of "
+            f"{printable(found['checkpoint'])} ({printable(found['weights'])})"
+        )
+    return None

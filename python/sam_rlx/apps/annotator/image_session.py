@@ -578,8 +578,9 @@ class ImageSession(ExportGestures):
     ) -> None:
         """Add what a text and example boxes find; it replaces what the same text found.
 
-        With the scope "all" a text is looked for in all images, one after the other, while nothing
-        else waits. What was found is one edit at the end, or when it is stopped.
+        With the scope "all" they are looked for in all images, one after the other, while nothing
+        else waits: boxes are those of this image, and examples for the others. What was found is
+        one edit at the end, or when it is stopped.
         """
         if not self.model.supports_text:
             raise UnsupportedError(
@@ -591,12 +592,14 @@ class ImageSession(ExportGestures):
                 f"box_labels: expected {len(boxes)} labels, found {len(labels)}"
             )
         if scope == "all":
-            if boxes or not text:
-                raise InvalidArgumentError("scope: expected a text alone for all images")
+            if not boxes and not text:
+                raise InvalidArgumentError(
+                    "scope: expected a text or example boxes for all images, found neither"
+                )
             if self._searching:
                 raise StateError("text: expected no search in all images, found one that goes on")
             self._searching, self._stop_search = True, False
-            steps = self._search(text, threshold, self._asks)
+            steps = self._search(text, threshold, (boxes, labels), self._asks)
             self.begin_steps(steps, self._end_search, ended, *self._asks)
             return
         with self._working(f"Looking for {text or 'what is like the examples'}"):
@@ -641,13 +644,19 @@ class ImageSession(ExportGestures):
             self._look_ahead()
 
     def _search(
-        self, text: str, threshold: float, asks: tuple[str | None, Answer]
+        self,
+        text: str,
+        threshold: float,
+        marked: tuple[list[Any], list[int]],
+        asks: tuple[str | None, Answer],
     ) -> Iterator[None]:
-        """Look for a text in all images, one at each step."""
+        """Look for a text and what is like boxes on this image in all images, one at each step."""
+        name = text or "example"
         found: dict[str, list[Object]] = {}
         count, unreadable = len(self.sources), 0
+        examples = self._clicks.examples(*marked, self.image) if marked[0] else None
         for at in range(count):
-            self.status(f"Looking for {text}, {at + 1} of {count}", at / count, stops=True)
+            self.status(f"Looking for {name}, {at + 1} of {count}", at / count, stops=True)
             yield
             if self._stop_search:
                 break
@@ -662,11 +671,11 @@ class ImageSession(ExportGestures):
             if item is not None and item.state == "left out":
                 continue
             self.project.change_item(key, hw=(image.shape[0], image.shape[1]))
-            searched = self._clicks.find(text, threshold, [], [], image)
-            found[key] = _found_objects(text, searched)
+            searched = self._clicks.find(text, threshold, [], [], image, examples)
+            found[key] = _found_objects(name, searched)
         total, some = sum(map(len, found.values())), sum(map(bool, found.values()))
-        self._add_found(text, found, f"find {text} in {len(found)} images", asks)
-        said = f"Found {total} for '{text}' in {some} of {len(found)} images."
+        self._add_found(text, found, f"find {name} in {len(found)} images", asks)
+        said = f"Found {total} for '{name}' in {some} of {len(found)} images."
         if unreadable:
             said += f" {unreadable} cannot be read."
         self.send({"type": "note", "text": said, "about": "search"}, [], asks[0])

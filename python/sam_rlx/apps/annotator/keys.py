@@ -18,7 +18,10 @@ _VIEW = {
     "eraser": ("E", "Eraser: what does not belong to the object, and points"),
     "smaller": ("[", "A smaller brush"),
     "larger": ("]", "A larger brush"),
-    "text_all": ("Shift+Enter", "Find these words in all images; in a clip follow what they find"),
+    "text_all": (
+        "Shift+Enter",
+        "Find these words, and more like the examples, in all images; in a clip follow the words",
+    ),
     "hand": ("Space", "Move the view; on a clip play"),
     "hide": ("H", "Hide or show this object"),
     "hide_others": ("Alt+H", "Hide or show the others"),

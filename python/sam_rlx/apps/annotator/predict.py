@@ -10,7 +10,7 @@ from sam_rlx import _core
 from sam_rlx._internal.arrays.mask_logits import mask_logits
 from sam_rlx._internal.options import defaults
 from sam_rlx.apps.annotator.values import PackedMask
-from sam_rlx.concept import ConceptPredictor
+from sam_rlx.concept import ConceptExamples, ConceptPredictor
 from sam_rlx.generator import MaskGenerator, MaskRecord
 from sam_rlx.image import ImagePredictor, MaskPrediction
 from sam_rlx.model import Model
@@ -139,11 +139,28 @@ class Clicks:
         boxes: list[Any],
         labels: list[int],
         image: NDArray[np.uint8] | None = None,
+        examples: ConceptExamples | None = None,
     ) -> Any:
-        """Return the `ConceptPrediction` of a text and example boxes.
+        """Return the `ConceptPrediction` of a text, example boxes, and examples of another image.
 
         On the current image, or on another one, which the current one stays beside.
         """
+        return self._search(image).predict(
+            text=text or None,
+            boxes=boxes or None,
+            box_labels=labels or None,
+            examples=examples,
+            threshold=threshold,
+        )
+
+    def examples(
+        self, boxes: list[Any], labels: list[int], image: NDArray[np.uint8]
+    ) -> ConceptExamples:
+        """Return what boxes on an image show, for `find` on others."""
+        return self._search(image).encode_examples(None, boxes, labels)
+
+    def _search(self, image: NDArray[np.uint8] | None) -> ConceptPredictor:
+        """Return the predictor of texts with an image, the current one if none is given."""
         image = self._image if image is None else image
         assert image is not None
         if self._concepts is None:
@@ -155,12 +172,7 @@ class Clicks:
                 hw = (image.shape[0], image.shape[1])
                 self._concepts.set_image_embedding(list(self._encode(image, True)), hw)
             self._searched = image
-        return self._concepts.predict(
-            text=text or None,
-            boxes=boxes or None,
-            box_labels=labels or None,
-            threshold=threshold,
-        )
+        return self._concepts
 
     def thresholds(self, options: dict[str, Any]) -> str:
         """Return the thresholds of everything mode, as a sentence has them."""

@@ -56,12 +56,15 @@ class Document:
         Whether it is about prompts, also where none of them can be used.
     left_out : str or None
         Which of its entries are not used.
+    categories : tuple of str
+        Ids of the categories that its boxes have.
     """
 
     images: list[Named]
     are_views: bool
     has_prompts: bool
     left_out: str | None = None
+    categories: tuple[str, ...] = ()
 
 
 def read(path: Path, images: Path | None) -> Document:
@@ -141,7 +144,10 @@ def _coco(document: Mapping[str, Any], base: Path) -> Document:
         prompts = None if annotations is None else tuple(boxes.get(key, ()))
         path, wrong = _named(base, image["file_name"])
         images.append(_image(image, path, prompts, errors.get(key) or wrong))
-    return Document(images, False, annotations is not None, _left_out(empty))
+    categories = {str(each.get("category_id")) for each in annotations or []}
+    return Document(
+        images, False, annotations is not None, _left_out(empty), tuple(sorted(categories))
+    )
 
 
 def _named(base: Path, name: str) -> tuple[str, str | None]:

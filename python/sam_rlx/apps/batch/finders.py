@@ -4,6 +4,7 @@ import io as standard_io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from sam_rlx import _core, io
 from sam_rlx._internal.formats import coco
 from sam_rlx._internal.formats.instances import Instance
 from sam_rlx._internal.results import instances_of
+from sam_rlx.apps.batch import examples
 from sam_rlx.apps.batch.items import Item, Prompt
 from sam_rlx.apps.batch.job import Job
 from sam_rlx.apps.batch.parquet import read_bytes
@@ -189,12 +191,16 @@ class _Texts:
 
     def __init__(self, job: Job, model: Model) -> None:
         self._predictor = ConceptPredictor(model, num_threads=job.threads)
-        self._texts, self._threshold, self._tiles = job.texts, job.threshold, job.tiles
+        self._texts, self._options = job.texts, {"threshold": job.threshold, **job.tiles}
+        if job.examples:
+            self._options["examples"] = examples.encode(
+                self._predictor, map(Path, job.examples), positions=job.example_positions
+            )
 
     def find(self, item: Item, image: Image) -> Masks:
         texts = list(self._texts if item.texts is None else item.texts)
         if not texts:
             return []
-        found = self._predictor.predict(image, text=texts, threshold=self._threshold, **self._tiles)
+        found = self._predictor.predict(image, text=texts, **self._options)
         parts = zip(instances_of("found", found), found.labels, found.scores, strict=True)
         return [entry(instance, texts[label], float(score)) for instance, label, score in parts]

@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO
 from sam_rlx import io
 from sam_rlx._internal.files.locks import lock
 from sam_rlx._internal.files.marks import digest
-from sam_rlx.apps.batch import identity
+from sam_rlx.apps.batch import examples, identity
 from sam_rlx.apps.batch.items import Item
 from sam_rlx.apps.batch.parquet import utf8
 from sam_rlx.errors import InvalidArgumentError, StateError
@@ -50,6 +50,10 @@ class Job:
         For items without texts of their own.
     threshold : float
         Of texts.
+    examples : tuple of str
+        Absolute paths of files of examples, which belong to all texts.
+    example_positions : bool
+        Whether examples of documents tell where their boxes are.
     masks : bool
         Whether PNG files are written.
     keep_every : int
@@ -67,6 +71,8 @@ class Job:
     options: dict[str, Any] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
     threshold: float = 0.5
+    examples: tuple[str, ...] = ()
+    example_positions: bool = True
     masks: bool = False
     keep_every: int = 100
     threads: int = 1
@@ -85,7 +91,8 @@ class Job:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Job":
         """Return the job of a dict of `to_json`."""
-        return cls(**{**fields, "texts": tuple(fields["texts"])})
+        lists = {name: tuple(fields[name]) for name in ("texts", "examples")}
+        return cls(**{**fields, **lists})
 
 
 def manifest(job: Job, items: Sequence[Item], block: int, version: str) -> dict[str, Any]:
@@ -93,6 +100,11 @@ def manifest(job: Job, items: Sequence[Item], block: int, version: str) -> dict[
     fields = job.to_json()
     for name in ("out", "model", "threads", "keep_every"):  # change no result
         del fields[name]
+    positions = fields.pop("example_positions")
+    fields["examples"] = None
+    if job.examples:
+        files = [examples.digests(Path(path)) for path in job.examples]
+        fields["examples"] = {"positions": positions, "files": files}
     if "lora" in job.load:
         fields["load"] = {**job.load, "lora": digest(Path(job.load["lora"]))}
     folder = identity.folder_of(items)

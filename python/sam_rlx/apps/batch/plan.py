@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_rlx._internal.progress import Progress, reporter
+from sam_rlx._internal.text_prompts import VISUAL
 from sam_rlx._internal.tiling import Tiling
 from sam_rlx._internal.weights.sources import find_checkpoint
 from sam_rlx.apps.batch import job as jobs
@@ -56,6 +57,8 @@ class Asked:
     model: str | os.PathLike[str] | None
     load: dict[str, Any]
     threshold: float
+    examples: tuple[Path, ...]
+    example_positions: bool
     masks: bool | None
     keep_every: int
     workers: int | None
@@ -93,7 +96,8 @@ def make(asked: Asked) -> Plan:
     """
     found = sources.expand(asked.inputs, asked.lists, asked.images)
     items, unused = _with_shared(found.items, asked.shared)
-    task = _task(replace(found, items=items), asked.texts, asked.options)
+    texts = asked.texts or ((VISUAL,) if asked.examples else ())
+    task = _task(replace(found, items=items), texts, asked.options)
     model = asked.model
     if model is None:
         model = "sam3-nano" if task == "text" else "sam2-nano"
@@ -103,8 +107,10 @@ def make(asked: Asked) -> Plan:
         task=task,
         load=asked.load,
         options=dict(asked.options),
-        texts=asked.texts,
+        texts=texts,
         threshold=asked.threshold,
+        examples=tuple(str(path.absolute()) for path in asked.examples),
+        example_positions=asked.example_positions,
         masks=found.has_views if asked.masks is None else asked.masks,
         keep_every=asked.keep_every,
         threads=_threads(asked.workers, asked.num_threads),
@@ -114,6 +120,8 @@ def make(asked: Asked) -> Plan:
     clip = next((item.path for item in items if item.is_clip), None)
     if clip is not None and job.tile is not None:
         raise InvalidArgumentError(f"tile: expected images alone, found the clip {clip}")
+    if clip is not None and job.examples:
+        raise InvalidArgumentError(f"examples: expected images alone, found the clip {clip}")
     _refuse_nothing(items, Path(job.out))
     size = asked.block or min(_MAX_BLOCK, max(1, len(items) // _MAX_BLOCK))
     return Plan(job, items, size, [*found.notes, *([_UNUSED] if unused else [])])

@@ -25,7 +25,7 @@ def _task(job: Job, items: Sequence[Item]) -> str:
     if job.task == "everything":
         return "everything"
     if job.task == "text":
-        return "texts"
+        return "texts and examples" if job.examples else "texts"
     prompts = [prompt for item in items for prompt in item.prompts or ()]
     kinds = (any(prompt.points for prompt in prompts), any(prompt.box for prompt in prompts))
     found = [name for name, there in zip(("points", "boxes"), kinds, strict=True) if there]

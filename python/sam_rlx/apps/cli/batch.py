@@ -18,6 +18,7 @@ _EXAMPLES = """examples:
   sam-rlx batch coco.json --images train2017/ --output results/ --model sam_vit_b_01ec64.pth
   sam-rlx batch 'clips/*.mp4' --point 210,350 --output results/
   sam-rlx batch table.parquet --text "yellow taxi" --model sam3.pt --engine ray --output results/
+  sam-rlx batch photos/ --text taxi --examples taxis.json --model sam3.pt --output results/
 """
 _SHOWN = 20  # failures
 _MARK = JSON_MARK["info"]
@@ -38,6 +39,7 @@ def add_parser(commands: Any) -> None:
     common.add_model_arguments(parser, "sam2-nano", "sam3-nano")
     clicks.add_arguments(parser, ", on images without own prompts")
     concepts.add_text_arguments(parser, "find everything that the text names (SAM 3)")
+    concepts.add_examples_arguments(parser)
     generator_options.add_arguments(parser)
     tiles.add_arguments(parser)
     _add_work(parser)
@@ -133,6 +135,8 @@ def run(args: argparse.Namespace) -> None:
             boxes=args.box or None,
             text=args.text or None,
             threshold=args.threshold,
+            examples=args.examples,
+            example_positions=args.example_positions,
             options=generator_options.given(args),
             **tiles.given(args),
             masks=args.masks,

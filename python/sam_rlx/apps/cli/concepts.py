@@ -3,6 +3,7 @@
 import argparse
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sam_rlx._internal import options
 from sam_rlx._internal.progress import terminal_clock
 from sam_rlx._internal.results import instances_of
 from sam_rlx._internal.weights.sources import PACKAGED
+from sam_rlx.apps.batch import examples
 from sam_rlx.apps.cli import clicks, generator_options, tiles
 from sam_rlx.apps.cli.common import UsageError, utf8
 from sam_rlx.apps.cli.images import Say
@@ -36,6 +38,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LABEL",
         help="makes the boxes examples: 1 of what is meant, 0 of what is not; one for each --box",
     )
+    add_examples_arguments(group)
+
+
+def add_examples_arguments(parser: argparse._ActionsContainer) -> None:
+    """Add ``--examples`` and ``--no-example-positions``."""
+    parser.add_argument(
+        "--examples",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="examples on other images, for all texts (SAM 3, which was not trained for it): a "
+        "COCO document, whose boxes of one category show what is meant, or a file of "
+        "ConceptExamples.save; may be repeated",
+    )
+    parser.add_argument(
+        "--no-example-positions",
+        dest="example_positions",
+        action="store_false",
+        help="leave out where the boxes of such documents are and how large",
+    )
 
 
 def add_text_arguments(parser: argparse._ActionsContainer, text_help: str) -> None:
@@ -59,7 +82,7 @@ def _threshold() -> dict[str, Any]:
 
 def is_asked_for(args: argparse.Namespace) -> bool:
     """Whether the command is about texts or examples, and not about single objects."""
-    return bool(args.text or args.box_label)
+    return bool(args.text or args.box_label or args.examples)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -68,8 +91,8 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError("--tile: expected --text alone, found examples, which lie in one tile")
     if args.mask or args.multimask or args.hq_token_only:
         raise UsageError(
-            "expected no --mask and --multimask, and no --hq-token-only, beside --text and "
-            "--box-label"
+            "expected no --mask and --multimask, and no --hq-token-only, beside --text, "
+            "--box-label and --examples"
         )
     if args.box_label and len(args.box_label) != len(args.box):
         raise UsageError(
@@ -105,32 +128,42 @@ class ConceptFinder:
         """Take the model, which must know texts."""
         if not model.supports_text:
             raise UsageError(
-                "--text and --box-label: expected a checkpoint of SAM 3 as --model, found "
-                f"{self._args.model}"
+                "--text, --box-label and --examples: expected a checkpoint of SAM 3 as --model, "
+                f"found {self._args.model}"
             )
         self._packaged = model.variant in PACKAGED
         self._predictor = ConceptPredictor(model, num_threads=self._args.threads)
+        self._options: dict[str, Any] = {"threshold": self._args.threshold}
+        self._options |= generator_options.region_area(self._args)
+        if self._args.examples:
+            self._options["examples"] = examples.encode(
+                self._predictor, self._args.examples, positions=self._args.example_positions
+            )
 
     def task(self) -> str:
         """Tell the first prompt and their number."""
         texts = self._args.text
         if not texts:
-            return f"examples: {clicks.described(self._args)}"
+            files = ", ".join(str(path) for path in self._args.examples)
+            return f"examples: {clicks.described(self._args) or files}"
         more = f" (the first of {len(texts)})" if len(texts) > 1 else ""
         return f"text {texts[0]!r}{more}"
 
     def arguments(self) -> dict[str, Any]:
-        """Return the prompts and the threshold."""
-        area = generator_options.region_area(self._args)
-        return {**self._prompts, "threshold": self._args.threshold, **area}
+        """Return the prompts, with what files of examples hold, and the threshold."""
+        found = {**self._prompts, **self._options}
+        if self._args.examples:
+            found["examples"] = [examples.digests(path) for path in self._args.examples]
+            found["example_positions"] = self._args.example_positions
+        return found
 
     def plan(self) -> str:
         """Name the prompts."""
-        return f"use {', '.join(self._prompts)}"
+        return f"use {', '.join([*self._prompts, *(['examples'] if self._args.examples else [])])}"
 
     def find(self, image: tiles.Image, say: Say) -> Found:
         """Find all instances."""
-        prompts = self.arguments()
+        prompts = {**self._prompts, **self._options}
         start = time.perf_counter()
         if isinstance(image, np.ndarray):
             with terminal_clock("encoding"):
@@ -154,9 +187,9 @@ class ConceptFinder:
         for index, (name, score) in enumerate(zip(found.names, found.scores, strict=True)):
             share = 100.0 * found.masks[index].mean()
             say(f"mask {index}: {name}, score {score:.3f}, {share:.1f} % of the image")
-        examples = {key: value for key, value in self._prompts.items() if key != "text"}
+        shown = {key: value for key, value in self._prompts.items() if key != "text"}
         return Found(
-            lambda: viz.overlay_concepts(tiles.whole(image), found, **examples),
+            lambda: viz.overlay_concepts(tiles.whole(image), found, **shown),
             lambda: found.masks,
             [
                 replace(one, fields={"category_id": int(label) + 1, "text": one.name})

@@ -40,6 +40,7 @@ _EXAMPLES = """examples:
       --output results/
   sam-rlx segment street.jpg --model sam3.pt --text "yellow taxi" --text person --output found.png
   sam-rlx segment photos/ more/*.png --model sam3.pt --text person --output results/
+  sam-rlx segment photos/ --model sam3.pt --text taxi --examples taxis.json --output results/
   sam-rlx segment scene.tif --model sam3.pt --text ship --tile 1024 --json ships.json
 """
 
@@ -50,10 +51,11 @@ def add_parser(commands: Any) -> None:
         "segment",
         help="masks for points, boxes, a mask or texts on an image",
         description="Segment what points, boxes or a mask show on an image. Points, a mask and "
-        "one box together describe one object; several boxes are several objects. With --text or "
-        "--box-label, and a checkpoint of SAM 3, find everything that texts and examples "
-        "describe. Coordinates are pixels of the upright image (an EXIF orientation is applied). "
-        "Several images get the same prompts, and each a directory of its name under --output.",
+        "one box together describe one object; several boxes are several objects. With --text, "
+        "--box-label or --examples, and a checkpoint of SAM 3, find everything that texts and "
+        "examples describe. Coordinates are pixels of the upright image (an EXIF orientation is "
+        "applied). Several images get the same prompts, and each a directory of its name under "
+        "--output.",
         epilog=_EXAMPLES,
         formatter_class=common.HelpFormatter,
     )
@@ -80,10 +82,10 @@ def run(args: argparse.Namespace) -> None:
     args.model = args.model or _PACKAGED[finds]
     if finds:
         concepts.check(args)
-        images.run(args, concepts.ConceptFinder(args))
+        images.run(args, concepts.ConceptFinder(args), args.examples)
         return
     if not (args.point or args.box or args.mask):
-        raise UsageError("expected --point, --box, --mask or --text, found none")
+        raise UsageError("expected --point, --box, --mask or --text, or --examples, found none")
     if len(args.box) > 1 and (args.point or args.mask):
         raise UsageError("expected several boxes alone, or points and a mask with at most one box")
     if args.mask and args.tile is not None:

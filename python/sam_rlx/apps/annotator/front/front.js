@@ -586,23 +586,25 @@ export class Front {
     return threshold === null ? {} : { threshold };
   }
 
+  get marked() {
+    const { examples } = this.state;
+    return { boxes: examples.map(({ box }) => box), box_labels: examples.map(({ label }) => label) };
+  }
+
   find() {
     const { words, least } = this;
     const { examples } = this.state;
     if (isClip(this.state)) return words && this.send("text", { text: words, ...this.where(), ...least });
     if (!words && !examples.length) return;
-    return this.send("text", {
-      text: words, boxes: examples.map(({ box }) => box), box_labels: examples.map(({ label }) => label),
-      ...least,
-    });
+    return this.send("text", { text: words, ...this.marked, ...least });
   }
 
   // In all images, or through the whole clip.
   findAll() {
     const { words: text, least, state } = this;
-    if (!text || !state.image?.texts) return;
-    if (isClip(state)) this.send("track_text", { text });
-    else this.send("text", { text, scope: "all", ...least });
+    if (!state.image?.texts) return;
+    if (isClip(state)) { if (text) this.send("track_text", { text }); return; }
+    if (text || state.examples.length) this.send("text", { text, scope: "all", ...this.marked, ...least });
   }
 
   // Edit the name of an object in its place: where it was clicked, else in the list or the bar.

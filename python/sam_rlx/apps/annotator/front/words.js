@@ -84,7 +84,7 @@ export const WORDS = {
   answer: (at, of) => `Answer ${at} of ${of} (C, Shift+${at})`,
   words: "Find by words: red circle",
   wordsLabel: "Find by words",
-  wordsHow: "Find by words; with Shift and Enter in all images, or through the whole clip",
+  wordsHow: "Find by words and examples; with Shift and Enter in all images, or words through the whole clip",
   wordsOptions: "Least score, and example boxes",
   threshold: "Least score",
   findAll: "In all images (Shift+Enter)",
