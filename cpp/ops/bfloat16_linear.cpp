@@ -14,21 +14,21 @@ namespace {
 std::uint16_t* round_rows(Context& ctx, ConstView x, std::int64_t stride) {
   const std::int64_t rows = x.shape.rows(), cols = x.shape.last();
   auto* const out = ctx.workspace.array<std::uint16_t>(round_up(rows, kBFloat16Rows) * stride);
-  parallel_for({ctx.num_threads, rows, 16, cols * kNumberWork},
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 for (std::int64_t row = begin; row < end; ++row) {
-                   std::uint16_t* const position = out + row * stride;
-                   ctx.kernels.round_bfloat16(x.data + row * cols, cols, position);
-                   std::fill(position + cols, position + stride, std::uint16_t{0});
-                 }
-               });
+  constexpr std::int64_t kGrain = 16;  // whole panels
+  parallel_for({ctx.num_threads, rows, kGrain, cols * kNumberWork}, [&](std::int64_t begin,
+                                                                        std::int64_t end, int) {
+    const float* pointers[kGrain];
+    for (std::int64_t i = begin; i < end; ++i) pointers[i - begin] = x.data + i * cols;
+    ctx.kernels.pack_bfloat16_left(pointers, end - begin, cols, stride, out + begin * stride);
+  });
   return out;
 }
 
 }  // namespace
 
-void pack_bfloat16_pairs(ConstView weight, PackedMatrix& result) {
+void pack_bfloat16_panels(ConstView weight, PackedMatrix& result) {
   const std::int64_t nr = result.kernels->gemm_nr;
+  const PanelShape shape = right_shape(*result.kernels, result.kernels->bfloat16_panels);
   const std::int64_t depth = round_up(result.cols, kBFloat16Depth);
   const std::int64_t size = round_up(result.rows, nr) * depth;
   result.bytes = allocate_aligned(static_cast<std::size_t>(size) * sizeof(std::uint16_t));
@@ -36,9 +36,8 @@ void pack_bfloat16_pairs(ConstView weight, PackedMatrix& result) {
   std::fill(out, out + size, std::uint16_t{0});
   for (std::int64_t j = 0; j < result.rows; ++j) {
     const float* const row = weight.data + j * result.cols;
-    std::uint16_t* const position = out + j / nr * nr * depth + j % nr * 2;
     for (std::int64_t p = 0; p < result.cols; ++p) {
-      position[p / 2 * nr * 2 + p % 2] = float_to_bfloat16(row[p]);
+      out[panel_position(shape, depth, j, p)] = float_to_bfloat16(row[p]);
     }
   }
 }

@@ -17,7 +17,7 @@ namespace {
 void pack_bfloat16(ConstView weight, PackedMatrix& result) {
   const KernelTable& kernels = *result.kernels;
   if (kernels.bfloat16_inputs) {
-    pack_bfloat16_pairs(weight, result);
+    pack_bfloat16_panels(weight, result);
     return;
   }
   Tensor panels({round_up(result.rows, kernels.gemm_nr), result.cols});

@@ -82,7 +82,7 @@ def parts(isa):
 @pytest.mark.parametrize("tree", TREES, ids=lambda path: path.name)
 def test_every_isa_of_this_processor_has_an_object(tree):
     families = {path.parent.name for path in (ROOT / "cpp/kernels").glob("*/kernels.cpp")}
-    arm = {"neon"}
+    arm = {"neon", "neon_dotprod", "neon_i8mm", "neon_bf16"}
     expected = {"x86_64": families - arm - {"generic"}, "aarch64": arm}[platform.machine()]
     assert {path.parent.name for path in tree.glob(PATTERN)} - {"generic"} == expected
 
