@@ -35,37 +35,37 @@ BRANCH = re.compile(rf"(b(\.?({CONDITION}))?|cbn?z|tbn?z|blr?|br|ret)\s")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A product: its table, its instruction, and which of the loops with that one are its own."""
+    """A product: its source and its instruction."""
 
     name: str
-    isa: str
+    source: str  # below cpp/kernels
     march: str
     instruction: str  # of a chain, with {i} for the sum
     multiplies: int  # multiply-adds of one instruction
     least: float  # share that is expected
-    lane: str = ""  # a pattern that the loop has, or with a "!" has not
     on_n1: bool = True
 
 
 KERNELS = (
     *(
-        Kernel(name, "neon", "armv8-a", "fmla v{i}.4s, v31.4s, v30.s[0]", 4, 0.9, lane)
-        for name, lane in (
-            ("float32, packed rows", r"\.s\[3\]"),
-            ("float32, rows in place", r"!\.s\[3\]"),
+        Kernel(name, source, "armv8-a", "fmla v{i}.4s, v31.4s, v30.s[0]", 4, 0.9)
+        for name, source in (
+            ("float32, packed rows", "neon/gemm_packed.cpp"),
+            ("float32, rows in place", "neon/gemm_plain.cpp"),
+            ("float32, attention", "neon/attention.cpp"),
         )
     ),
     Kernel(
-        *("int8 by SDOT", "neon_dotprod", "armv8.2-a+dotprod"),
+        *("int8 by SDOT", "neon_dotprod/kernels.cpp", "armv8.2-a+dotprod"),
         *("sdot v{i}.4s, v31.16b, v30.4b[0]", 16, 0.85),
     ),
     Kernel(
-        *("int8 by USMMLA", "neon_i8mm", "armv8.2-a+dotprod+i8mm"),
+        *("int8 by USMMLA", "neon_i8mm/kernels.cpp", "armv8.2-a+dotprod+i8mm"),
         *("usmmla v{i}.4s, v31.16b, v30.16b", 32, 0.85),
         on_n1=False,
     ),
     Kernel(
-        *("bfloat16 by BFMMLA", "neon_bf16", "armv8.2-a+dotprod+i8mm+bf16"),
+        *("bfloat16 by BFMMLA", "neon_bf16/kernels.cpp", "armv8.2-a+dotprod+i8mm+bf16"),
         *("bfmmla v{i}.4s, v31.8h, v30.8h", 16, 0.85),
         on_n1=False,
     ),
@@ -74,11 +74,9 @@ KERNELS = (
 
 def assembly(compiler: str, kernel: Kernel, folder: Path) -> str:
     """Compile the table's object to assembly."""
-    path = folder / f"{kernel.isa}.s"
-    if not path.exists():
-        source = ROOT / "cpp" / "kernels" / kernel.isa / "kernels.cpp"
-        flags = (*FLAGS, f"-march={kernel.march}", f"-I{ROOT / 'cpp'}")
-        subprocess.run([compiler, *flags, "-S", source, "-o", path], check=True)
+    path, source = folder / "kernel.s", ROOT / "cpp" / "kernels" / kernel.source
+    flags = (*FLAGS, f"-march={kernel.march}", f"-I{ROOT / 'cpp'}")
+    subprocess.run([compiler, *flags, "-S", source, "-o", path], check=True)
     return path.read_text(encoding="utf-8")
 
 
@@ -101,17 +99,9 @@ def loops(text: str) -> list[list[str]]:
 
 def own_loops(text: str, kernel: Kernel) -> list[list[str]]:
     """Return the loops of whole tiles: those with the most of the kernel's instruction."""
-    name = kernel.instruction.split()[0]
-    pattern = kernel.lane.removeprefix("!")
-    wanted = not kernel.lane.startswith("!")
-    mine = [
-        block
-        for block in loops(text)
-        if any(line.startswith(name) for line in block)
-        and (not pattern or any(re.search(pattern, line) for line in block) == wanted)
-    ]
-    most = max(count(block, kernel) for block in mine)
-    return [block for block in mine if count(block, kernel) == most]
+    found = loops(text)
+    most = max(count(block, kernel) for block in found)
+    return [block for block in found if count(block, kernel) == most]
 
 
 def count(block: list[str], kernel: Kernel) -> int:

@@ -36,7 +36,7 @@ def test_loops_are_found(arm_rates):
 \tsdot\tv3.4s, v2.16b, v0.4b[2]
 \tb.ne\t.L3
 """
-    kernel = next(k for k in arm_rates.KERNELS if k.isa == "neon_dotprod")
+    kernel = next(k for k in arm_rates.KERNELS if "SDOT" in k.name)
     assert [len(block) for block in arm_rates.loops(text)] == [4, 2]
     assert [len(block) for block in arm_rates.own_loops(text, kernel)] == [4]
     assert arm_rates.count(arm_rates.loops(text)[0], kernel) == 2
@@ -51,7 +51,6 @@ def test_shares_and_counts(arm_rates):
     found = arm_rates.rates(COMPILER, mca)
     for rate in found:
         assert min(rate.shares.values()) >= rate.kernel.least, rate
-        assert (rate.copies, rate.stack) == (0, 0), rate
     counts = arm_rates.image_counts(found)
     float32, layers = counts["float32"], counts["layers: float32"]
     assert counts["layers: int8 by SDOT"] <= 0.35 * layers

@@ -99,10 +99,10 @@ def build(family, folder):
     compiler = need(f"{family}-linux-gnu-g++")
     objects = []
     for isa, flags in {"generic": [], **EMULATED[family]}.items():
-        objects.append(str(folder / f"{isa}.o"))
-        source = f"cpp/kernels/{isa}/kernels.cpp"
-        kernel_flags = [*flags, "-fno-exceptions", "-fno-rtti", "-c", source, "-o", objects[-1]]
-        subprocess.run([compiler, *FLAGS, *kernel_flags], cwd=ROOT, check=True)
+        for source in sorted((ROOT / "cpp" / "kernels" / isa).glob("*.cpp")):
+            objects.append(str(folder / f"{isa}_{source.stem}.o"))
+            kernel_flags = [*flags, "-fno-exceptions", "-fno-rtti", "-c", source, "-o", objects[-1]]
+            subprocess.run([compiler, *FLAGS, *kernel_flags], cwd=ROOT, check=True)
     program = str(folder / "kernel_check")
     sources = ["tests/cpp/kernel_check.cpp", "cpp/kernels/select.cpp", "cpp/core/cpu.cpp"]
     defines = [f"-DSAM_RLX_HAVE_{isa.upper()}" for isa in EMULATED[family]]

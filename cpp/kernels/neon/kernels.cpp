@@ -1,12 +1,14 @@
 #include <arm_neon.h>
 
 #include "kernels/kernel_table.h"
+#include "kernels/neon/parts.h"
 
 namespace {
 
 // Order matters: each body uses what stands above it.
 // clang-format off
-#include "kernels/neon/base.inl"
+#include "kernels/neon/products.inl"
+#include "kernels/neon/gemm_calls.inl"
 #include "kernels/neon/quantize_row.inl"
 // clang-format on
 
@@ -14,15 +16,13 @@ constexpr const char* kName = "neon";
 // docs/develop/optimizations.md: arm-tile
 constexpr Index kBlockBytes = 320 * 1024;
 constexpr int kInt8Mr = 4;
-constexpr int kMaxKc = 768;
-constexpr bool kPrefetchPanel = false;
-constexpr int kPrefetchSteps = 0;
-constexpr bool kThirdFromMemory = false;
-constexpr bool kByLane = true;
-constexpr int kLastRows = kMr;
+
+constexpr auto softmax_columns = sam_rlx::neon_softmax_columns;
+constexpr auto attend_columns = sam_rlx::neon_attend_columns;
+constexpr auto unpack_columns = sam_rlx::neon_unpack_columns;
 
 // clang-format off
-#include "kernels/bodies/all.inl"
+#include "kernels/bodies/others.inl"
 #include "kernels/bodies/table.inl"
 // clang-format on
 

@@ -2,6 +2,9 @@
 
 constexpr int kColumnPairs = kNr / 2;
 
+// GCC loads all columns of a step at once, and has no registers left for sums.
+SAM_RLX_INLINE void keep_loads_behind() { asm volatile("" : : : "memory"); }
+
 // Calls set(r, v, blocks of 4 columns) for R rows: `first` and `second` are two neighbouring blocks
 // of pairs of rows i. Float or integer: their bits are moved alone.
 template <int R, class Block, class Set>

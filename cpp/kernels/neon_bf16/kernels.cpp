@@ -90,21 +90,24 @@ template <int R>
 void multiply_bfloat16_tile(const TileArgs& t, const sam_rlx::BFloat16GemmArgs& g) noexcept {
   if (t.k >= kPrefetchFrom) prefetch_tile<R, kNv>(t);
   constexpr int kRowPairs = (R + 1) / 2;
+  const Index k = t.k;
   const auto* a = reinterpret_cast<const bfloat16_t*>(g.a) + t.row * g.a_row_stride;
-  const auto* b = reinterpret_cast<const bfloat16_t*>(g.b) + t.col * whole_depth(t.k);
+  const auto* b = reinterpret_cast<const bfloat16_t*>(g.b) + t.col * whole_depth(k);
   float32x4_t acc[kRowPairs][kColumnPairs];
-  for_each<kRowPairs>([&](auto r) {
-    for_each<kColumnPairs>([&](auto j) { acc[r.value][j.value] = vdupq_n_f32(0.0F); });
+  for_each<kRowPairs>([&](auto r) SAM_RLX_INLINED {
+    for_each<kColumnPairs>([&](auto j)
+                               SAM_RLX_INLINED { acc[r.value][j.value] = vdupq_n_f32(0.0F); });
   });
-  for (Index p = 0; p < t.k; p += kDepth, a += kDepth * kMr, b += kDepth * kNr) {
+  for (Index p = 0; p < k; p += kDepth, a += kDepth * kMr, b += kDepth * kNr) {
     bfloat16x8_t av[kRowPairs];
-    for_each<kRowPairs>([&](auto r) { av[r.value] = vld1q_bf16(a + r.value * 8); });
-    for_each<kColumnPairs>([&](auto j) {
+    for_each<kRowPairs>([&](auto r) SAM_RLX_INLINED { av[r.value] = vld1q_bf16(a + r.value * 8); });
+    for_each<kColumnPairs>([&](auto j) SAM_RLX_INLINED {
       const bfloat16x8_t bv = vld1q_bf16(b + j.value * 8);
-      for_each<kRowPairs>([&](auto r) {
+      for_each<kRowPairs>([&](auto r) SAM_RLX_INLINED {
         float32x4_t& sum = acc[r.value][j.value];
         sum = vbfmmlaq_f32(sum, av[r.value], bv);
       });
+      keep_loads_behind();
     });
   }
   Vec sums[R][kNv];

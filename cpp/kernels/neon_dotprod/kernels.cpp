@@ -26,13 +26,15 @@ void multiply_int8_tile(const TileArgs& t, const sam_rlx::Int8GemmArgs& g) noexc
   const auto* a = reinterpret_cast<const std::int8_t*>(g.a) + t.row * g.a_row_stride;
   const std::int8_t* b = g.b + t.col * steps * kDepth;
   IntVec acc[R][kNv];
-  for_each<R>([&](auto r) { for_each<kNv>([&](auto v) { acc[r.value][v.value] = int_zero(); }); });
+  for_each<R>([&](auto r) SAM_RLX_INLINED {
+    for_each<kNv>([&](auto v) SAM_RLX_INLINED { acc[r.value][v.value] = int_zero(); });
+  });
   for (Index p = 0; p < steps; ++p, a += kDepth * kMr, b += kDepth * kNr) {
     int8x16_t av[kQuads], bv[kNv];
-    for_each<kQuads>([&](auto i) { av[i.value] = vld1q_s8(a + i.value * 16); });
-    for_each<kNv>([&](auto v) { bv[v.value] = vld1q_s8(b + v.value * 16); });
-    for_each<R>([&](auto r) {
-      for_each<kNv>([&](auto v) {
+    for_each<kQuads>([&](auto i) SAM_RLX_INLINED { av[i.value] = vld1q_s8(a + i.value * 16); });
+    for_each<kNv>([&](auto v) SAM_RLX_INLINED { bv[v.value] = vld1q_s8(b + v.value * 16); });
+    for_each<R>([&](auto r) SAM_RLX_INLINED {
+      for_each<kNv>([&](auto v) SAM_RLX_INLINED {
         constexpr int kLane = r.value % 4;
         IntVec& sum = acc[r.value][v.value];
         sum.v = vdotq_laneq_s32(sum.v, bv[v.value], av[r.value / 4], kLane);

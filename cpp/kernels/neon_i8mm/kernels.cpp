@@ -27,18 +27,19 @@ void multiply_int8_tile(const TileArgs& t, const sam_rlx::Int8GemmArgs& g) noexc
   const std::uint8_t* a = g.a + t.row * g.a_row_stride;
   const std::int8_t* b = g.b + t.col * steps * kDepth;
   int32x4_t acc[kRowPairs][kColumnPairs];
-  for_each<kRowPairs>([&](auto r) {
-    for_each<kColumnPairs>([&](auto j) { acc[r.value][j.value] = vdupq_n_s32(0); });
+  for_each<kRowPairs>([&](auto r) SAM_RLX_INLINED {
+    for_each<kColumnPairs>([&](auto j) SAM_RLX_INLINED { acc[r.value][j.value] = vdupq_n_s32(0); });
   });
   for (Index p = 0; p < steps; ++p, a += kDepth * kMr, b += kDepth * kNr) {
     uint8x16_t av[kRowPairs];
-    for_each<kRowPairs>([&](auto r) { av[r.value] = vld1q_u8(a + r.value * 16); });
-    for_each<kColumnPairs>([&](auto j) {
+    for_each<kRowPairs>([&](auto r) SAM_RLX_INLINED { av[r.value] = vld1q_u8(a + r.value * 16); });
+    for_each<kColumnPairs>([&](auto j) SAM_RLX_INLINED {
       const int8x16_t bv = vld1q_s8(b + j.value * 16);
-      for_each<kRowPairs>([&](auto r) {
+      for_each<kRowPairs>([&](auto r) SAM_RLX_INLINED {
         int32x4_t& sum = acc[r.value][j.value];
         sum = vusmmlaq_s32(sum, av[r.value], bv);
       });
+      keep_loads_behind();
     });
   }
   IntVec products[R][kNv];
