@@ -23,6 +23,23 @@ EMULATED = {
     },
     "x86_64": {"avx2": ["-mavx2", "-mfma", "-mf16c"]},
 }
+# The programs, and the sources that they need besides the tables.
+OPS = (
+    "linear",
+    "int8_linear",
+    "bfloat16_linear",
+    "block_linear",
+    "attention",
+    "streaming_attention",
+)
+CORE = ("blocks", "cores", "half", "parallel", "shape", "tensor", "thread_pool", "workspace")
+PROGRAMS = {
+    "kernel_check": [],
+    "op_check": [
+        *(f"cpp/ops/{name}.cpp" for name in OPS),
+        *(f"cpp/core/{name}.cpp" for name in CORE),
+    ],
+}
 # Processors of the emulator, and the tables that they have besides `generic`. A table that is taken
 # where its instructions are missing ends the program with a signal.
 ARM = ["neon", "neon_dotprod", "neon_i8mm", "neon_bf16"]
@@ -83,19 +100,19 @@ def test_wrong_arguments_are_refused(kernel_check, arguments):
 
 @pytest.fixture(scope="module")
 def emulated_checks(tmp_path_factory):
-    """Make the program for a family of processors, once: a function of the family's name."""
+    """Make the programs for a family of processors, once: a function of the family's name."""
     made = {}
 
-    def program(family):
+    def programs(family):
         if family not in made:
             made[family] = build(family, tmp_path_factory.mktemp(family))
         return made[family]
 
-    return program
+    return programs
 
 
 def build(family, folder):
-    """Compile kernel_check with the tables of a family of processors."""
+    """Compile the programs with the tables of a family of processors: their folder."""
     compiler = need(f"{family}-linux-gnu-g++")
     objects = []
     for isa, flags in {"generic": [], **EMULATED[family]}.items():
@@ -103,12 +120,13 @@ def build(family, folder):
             objects.append(str(folder / f"{isa}_{source.stem}.o"))
             kernel_flags = [*flags, "-fno-exceptions", "-fno-rtti", "-c", source, "-o", objects[-1]]
             subprocess.run([compiler, *FLAGS, *kernel_flags], cwd=ROOT, check=True)
-    program = str(folder / "kernel_check")
-    sources = ["tests/cpp/kernel_check.cpp", "cpp/kernels/select.cpp", "cpp/core/cpu.cpp"]
     defines = [f"-DSAM_RLX_HAVE_{isa.upper()}" for isa in EMULATED[family]]
-    check = [*defines, *sources, *objects, "-static", "-o", program]
-    subprocess.run([compiler, *FLAGS, *check], cwd=ROOT, check=True)
-    return program
+    common = ["cpp/kernels/select.cpp", "cpp/core/cpu.cpp", *objects]
+    for name, sources in PROGRAMS.items():
+        check = [*defines, f"tests/cpp/{name}.cpp", *sources, *common, "-o", folder / name]
+        flags = [*FLAGS, "-DSAM_RLX_STD_THREADS", "-pthread", "-static"]
+        subprocess.run([compiler, *flags, *check], cwd=ROOT, check=True)
+    return folder
 
 
 @pytest.mark.build
@@ -118,8 +136,21 @@ def test_emulated_tables_agree_with_float64(family, processor, tables, emulated_
     if set(tables) <= set(ISAS):
         pytest.skip("this processor needs no emulator for it")
     emulator = need(f"qemu-{family}", f"qemu-{family}-static")
-    result = run(emulator, "-cpu", processor, emulated_checks(family))
+    result = run(emulator, "-cpu", processor, emulated_checks(family) / "kernel_check")
     assert result.returncode == 0, result.stdout
     missing = "skipped, this processor does not have it"
     expected = {isa: "0 failures" if isa in tables else missing for isa in EMULATED[family]}
     assert tables_in(result.stdout) == {**expected, "generic": "0 failures"}
+
+
+@pytest.mark.build
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "processor", "tables"), PROCESSORS)
+def test_emulated_tables_read_what_they_pack(family, processor, tables, emulated_checks):
+    """Linear layers and attention: int8 has the bits of `generic`, bfloat16 is near float64."""
+    if set(tables) <= set(ISAS):
+        pytest.skip("this processor needs no emulator for it")
+    emulator = need(f"qemu-{family}", f"qemu-{family}-static")
+    result = run(emulator, "-cpu", processor, emulated_checks(family) / "op_check")
+    assert result.returncode == 0, result.stdout
+    assert tables_in(result.stdout) == dict.fromkeys([*tables, "generic"], "0 failures")
