@@ -46,6 +46,15 @@ def full(session: nox.Session) -> None:
     session.run("pytest", "--full", "--times", *session.posargs)
 
 
+@nox.session
+def arm(session: nox.Session) -> None:
+    """Prove the kernels for ARM in an emulator, and print what their loops reach."""
+    session.install("-e", ".[test]")
+    session.run("python", "benchmarks/arm_rates.py")
+    tests = ("tests/kernels/test_emulated.py", "tests/kernels/test_arm_rates.py")
+    session.run("pytest", "--full", *tests, *session.posargs)
+
+
 def configure_preset(session: nox.Session, preset: str) -> Path:
     """Configure a CMake preset: the build folder."""
     session.install(*BUILD_REQUIREMENTS)

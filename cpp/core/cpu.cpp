@@ -5,6 +5,12 @@
 #if defined(__x86_64__)
 #define SAM_RLX_X86 1
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#elif defined(__aarch64__) && defined(_WIN32)
+#include <windows.h>
 #endif
 #if defined(SAM_RLX_X86) && defined(__linux__)
 #include <sys/syscall.h>
@@ -13,6 +19,11 @@
 
 namespace sam_rlx {
 namespace {
+
+bool bit(std::uint64_t word, int position) { return ((word >> position) & 1U) != 0; }
+
+// Bits of Linux' words. Numbers, because older headers lack the names.
+constexpr int kHwcapDotProd = 20, kHwcap2I8mm = 13, kHwcap2Bf16 = 14;
 
 #if defined(SAM_RLX_X86)
 struct Registers {
@@ -32,8 +43,6 @@ std::uint64_t enabled_states() {
   return (static_cast<std::uint64_t>(high) << 32) | low;
 }
 
-bool bit(std::uint32_t word, int position) { return ((word >> position) & 1U) != 0; }
-
 // Whether this process may use the tile registers of AMX: Linux wants to be asked, once.
 bool may_use_tiles() {
 #if defined(__linux__)
@@ -44,6 +53,46 @@ bool may_use_tiles() {
   return false;
 #endif
 }
+#endif
+
+#if defined(__aarch64__)
+// Linux' two words; elsewhere, of the bits that arm_features reads, those that the system tells.
+struct ArmWords {
+  std::uint64_t hwcap = 0, hwcap2 = 0;
+};
+#if defined(__linux__)
+ArmWords arm_words() {
+  constexpr unsigned long kHwcap = 16, kHwcap2 = 26;  // AT_HWCAP, AT_HWCAP2
+  return {getauxval(kHwcap), getauxval(kHwcap2)};
+}
+#else
+#if defined(__APPLE__)
+// A key that the system does not know is a feature that it does not have.
+std::uint64_t feature(const char* key) {
+  int value = 0;
+  std::size_t size = sizeof value;
+  return sysctlbyname(key, &value, &size, nullptr, 0) == 0 && value != 0 ? 1 : 0;
+}
+// macOS 11 does not know the first key, and every Apple processor has the feature.
+constexpr std::uint64_t dot_products() { return 1; }
+std::uint64_t i8mm() { return feature("hw.optional.arm.FEAT_I8MM"); }
+std::uint64_t bf16() { return feature("hw.optional.arm.FEAT_BF16"); }
+#elif defined(_WIN32)
+// Numbers, because older headers lack the names: PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE and those of
+// I8MM and BF16. An older Windows says no.
+std::uint64_t feature(DWORD number) { return IsProcessorFeaturePresent(number) != 0 ? 1 : 0; }
+std::uint64_t dot_products() { return feature(43); }
+std::uint64_t i8mm() { return feature(66); }
+std::uint64_t bf16() { return feature(68); }
+#else
+constexpr std::uint64_t dot_products() { return 0; }
+constexpr std::uint64_t i8mm() { return 0; }
+constexpr std::uint64_t bf16() { return 0; }
+#endif
+ArmWords arm_words() {
+  return {dot_products() << kHwcapDotProd, i8mm() << kHwcap2I8mm | bf16() << kHwcap2Bf16};
+}
+#endif
 #endif
 
 CpuFeatures detect() {
@@ -69,12 +118,22 @@ CpuFeatures detect() {
   features.amx = features.avx512_vnni && tile_states && bit(seven.d, 22) && bit(seven.d, 24) &&
                  bit(seven.d, 25) && may_use_tiles();
 #elif defined(__aarch64__)
-  features.neon = true;
+  const ArmWords words = arm_words();
+  features = arm_features(words.hwcap, words.hwcap2);
 #endif
   return features;
 }
 
 }  // namespace
+
+CpuFeatures arm_features(std::uint64_t hwcap, std::uint64_t hwcap2) {
+  CpuFeatures features;
+  features.neon = true;  // a part of every processor of 64 bits
+  features.neon_dotprod = bit(hwcap, kHwcapDotProd);
+  features.neon_i8mm = features.neon_dotprod && bit(hwcap2, kHwcap2I8mm);
+  features.neon_bf16 = features.neon_i8mm && bit(hwcap2, kHwcap2Bf16);
+  return features;
+}
 
 const CpuFeatures& cpu_features() {
   static const CpuFeatures features = detect();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 namespace sam_rlx {
 
 // What the processor and the operating system together allow.
@@ -13,7 +15,14 @@ struct CpuFeatures {
   bool slow_avx512_bf16 = false;
   bool amx = false;  // avx512_vnni and AMX's tiles of bytes and bfloat16
   bool neon = false;
+  bool neon_dotprod = false;  // SDOT
+  bool neon_i8mm = false;     // neon_dotprod and products of blocks of bytes
+  bool neon_bf16 = false;     // neon_i8mm and products of blocks of bfloat16
 };
+
+// What a processor of 64-bit ARM has, by the words that Linux tells a process in its auxiliary
+// vector, AT_HWCAP and AT_HWCAP2.
+CpuFeatures arm_features(std::uint64_t hwcap, std::uint64_t hwcap2);
 
 // Asked once. Compiled with baseline flags.
 const CpuFeatures& cpu_features();

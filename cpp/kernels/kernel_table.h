@@ -21,8 +21,9 @@ struct RightOperand {
 //   A(i, p) = a.data[(i / mr) * a.panel_stride + (i % mr) * a.row_stride + p * a.k_stride]
 //   B(p, j) = b.data[(j / nr) * b.panel_stride + p * b.k_stride + j % nr]
 // where mr, nr are the table's gemm_mr, gemm_nr; see ops/operands.h. No element outside (m, k) of
-// A, (k, n) of B or (m, n) of C is touched. A, B and C do not overlap; residual may be C if k is at
-// most gemm_kc.
+// A, (k, n) of B or (m, n) of C is touched, but for the missing rows of a packed A (row_stride 1,
+// k_stride mr), which may be read. A, B and C do not overlap; residual may be C if k is at most
+// gemm_kc.
 struct GemmArgs {
   std::int64_t m = 0, n = 0, k = 0;
   LeftOperand a;
@@ -39,11 +40,24 @@ struct GemmArgs {
   std::int64_t residual_row_stride = 0;
 };
 
+// How the short numbers of a product lie in memory, so that one instruction takes several of them:
+// `depth` inner numbers of a row of A, or of a column of B, side by side; then those of the next
+// one, `left_rows` rows of A and nr columns of B. The number (i, p) of A, whose rows take `stride`
+// numbers each, is at
+//   ((i / left_rows * (stride / depth) + p / depth) * left_rows + i % left_rows) * depth + p %
+//   depth,
+// which is i * stride + p where left_rows is 1, and the number (p, j) of B, with j, nr for i,
+// left_rows. See panel_position in ops/operands.h.
+struct PanelShape {
+  std::int32_t left_rows = 1, depth = 1;
+};
+
 // Rows of floats as bytes, each with a scale and a zero point of its own:
 //   x(r, p) ~ scale[r] * (out(r, p) - zero[r]), 0 <= out <= 255, 0 stays 0.
 // The range is [min(0, row), max(0, row)] and is rounded to nearest even, with the same integers on
 // every instruction set. A row whose range is below 255 * 1.2e-38 becomes zeros with scale 0; a row
-// with NaN or infinity gets scale NaN, and its row of a product is NaN.
+// with NaN or infinity gets scale NaN, and its row of a product is NaN. The bytes lie as the
+// table's int8_panels say, each xor int8_flip; whole panels of rows are written.
 struct QuantizeRowsArgs {
   std::int64_t rows = 0, cols = 0;
   const float* x = nullptr;  // (rows, cols)
@@ -54,8 +68,7 @@ struct QuantizeRowsArgs {
 };
 
 // A weight (n, k) as bytes in [-127, 127], one scale for each of the n channels, packed into panels
-// of nr channels whose inner indices come in groups of four:
-//   out[((j / nr * groups + p / 4) * nr + j % nr) * 4 + p % 4],  groups = (k + 3) / 4.
+// of nr channels as the table's int8_panels say, with the stride k rounded up to their depth.
 // Missing numbers are zero. Of the bytes 2 i and 2 i + 1 of a channel the positive ones sum to 128
 // at most, and so do the negative ones: 255 * 128 < 2^15, so that their products with unsigned
 // bytes can be added in 16 bits.
@@ -86,10 +99,9 @@ constexpr std::int64_t kMaxInt8Depth = 131072;  // 255 * 128 * kMaxInt8Depth / 2
 
 // C (m, n) = activation(A (m, k) B (k, n) + bias) + residual of bfloat16 numbers, summed in
 // float32.
-//   A(i, p) = a[i * a_row_stride + p]: rows up to a multiple of kBFloat16Rows may be read, numbers
-//   up to a multiple of kBFloat16Depth are; these are zero beyond k.
-//   B(p, j) = b[((j / nr * pairs + p / 2) * nr + j % nr) * 2 + p % 2], where pairs is half of k
-//   rounded up to kBFloat16Depth, and zeros fill what is missing.
+// A and B lie as the table's bfloat16_panels say. Rows of A up to a multiple of kBFloat16Rows may
+// be read, numbers up to a multiple of kBFloat16Depth are; these are zero beyond k. The stride of B
+// is k rounded up to kBFloat16Depth, and zeros fill what is missing.
 struct BFloat16GemmArgs {
   GemmArgs target;  // as of Int8GemmArgs
   const std::uint16_t* a = nullptr;
@@ -187,6 +199,8 @@ struct KernelTable {
   // Bytes of A that stay in L2 while B is streamed: a third of it on such processors.
   std::int32_t block_bytes;
   std::int32_t int8_mr;  // rows of the register tile of int8_gemm; its columns are gemm_nr
+  PanelShape int8_panels, bfloat16_panels;
+  std::uint8_t int8_flip;  // 128 where bytes of A are multiplied as signed ones, byte - 128
   // Whether bfloat16_gemm is faster than gemm: then inputs are rounded like weights, and attention
   // may take it.
   bool bfloat16_inputs;
@@ -207,6 +221,13 @@ struct KernelTable {
   // Packs B (k, nr), row by row, for bfloat16_gemm: rounded as round_bfloat16 does, with zeros up
   // to a multiple of kBFloat16Depth.
   void (*pack_bfloat16_rows)(const float* x, std::int64_t k, std::uint16_t* out) noexcept;
+  // Packs A (m, k) for bfloat16_gemm, rounded likewise, given by its rows, rows[i][p], with zeros
+  // up to `stride`; or by its columns, columns[p][i], with zeros up to a multiple of
+  // kBFloat16Depth.
+  void (*pack_bfloat16_left)(const float* const* rows, std::int64_t m, std::int64_t k,
+                             std::int64_t stride, std::uint16_t* out) noexcept;
+  void (*pack_bfloat16_left_columns)(const float* const* columns, std::int64_t k, std::int64_t m,
+                                     std::int64_t stride, std::uint16_t* out) noexcept;
 
   void (*quantize_rows)(const QuantizeRowsArgs&) noexcept;
   void (*pack_int8_weight)(const PackInt8Args&) noexcept;
@@ -274,5 +295,11 @@ void avx2_vnni_kernels(KernelTable& table) noexcept;    // of avx2's
 void avx512_vnni_kernels(KernelTable& table) noexcept;  // of avx512's
 void avx512_bf16_kernels(KernelTable& table) noexcept;  // of avx512_vnni's: bfloat16 likewise
 void amx_kernels(KernelTable& table) noexcept;          // of avx512's
+
+// Of ARM: products of bytes by SDOT, then by USMMLA, and of bfloat16 by BFMMLA. Each is made of the
+// table before it, the first one of neon's.
+void neon_dotprod_kernels(KernelTable& table) noexcept;
+void neon_i8mm_kernels(KernelTable& table) noexcept;
+void neon_bf16_kernels(KernelTable& table) noexcept;
 
 }  // namespace sam_rlx

@@ -48,6 +48,12 @@ std::vector<const KernelTable*> available_kernels() {
   if (cpu.avx2) tables.push_back(&avx2_kernels());
 #endif
 #if defined(SAM_RLX_HAVE_NEON)
+  static const KernelTable neon_dotprod = with_rows(neon_kernels(), neon_dotprod_kernels);
+  static const KernelTable neon_i8mm = with_rows(neon_dotprod, neon_i8mm_kernels);
+  static const KernelTable neon_bf16 = with_rows(neon_i8mm, neon_bf16_kernels);
+  if (cpu.neon_bf16) tables.push_back(&neon_bf16);
+  if (cpu.neon_i8mm) tables.push_back(&neon_i8mm);
+  if (cpu.neon_dotprod) tables.push_back(&neon_dotprod);
   if (cpu.neon) tables.push_back(&neon_kernels());
 #endif
   tables.push_back(&generic_kernels());
@@ -75,7 +81,7 @@ std::vector<std::string> compiled_isas() {
       "avx2",
 #endif
 #if defined(SAM_RLX_HAVE_NEON)
-      "neon",
+      "neon_bf16",   "neon_i8mm", "neon_dotprod", "neon",
 #endif
       "generic",
   };

@@ -23,10 +23,12 @@ QuantizedRows quantize_rows(Context& ctx, ConstView x) {
   const std::int64_t rows = x.shape.rows(), cols = x.shape.last();
   QuantizedRows out;
   out.stride = round_up(cols, kRowAlign);
-  out.bytes = ctx.workspace.array<std::uint8_t>(rows * out.stride);
+  const std::int64_t whole_rows = round_up(rows, ctx.kernels.int8_panels.left_rows);
+  out.bytes = ctx.workspace.array<std::uint8_t>(whole_rows * out.stride);
   out.scale = ctx.workspace.array<float>(rows);
   out.zero = ctx.workspace.array<std::int32_t>(rows);
-  parallel_for({ctx.num_threads, rows, 16, cols * kNumberWork},
+  constexpr std::int64_t kGrain = 16;  // whole panels
+  parallel_for({ctx.num_threads, rows, kGrain, cols * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  ctx.kernels.quantize_rows({.rows = end - begin,
                                             .cols = cols,
@@ -49,8 +51,8 @@ void pack_int8(ConstView weight, PackedMatrix& result) {
                            std::to_string(result.cols));
   }
   const std::int64_t rows = round_up(result.rows, kernels.gemm_nr);
-  result.bytes =
-      allocate_aligned(static_cast<std::size_t>(checked_multiply(rows, round_up(result.cols, 4))));
+  const std::int64_t stride = round_up(result.cols, kernels.int8_panels.depth);
+  result.bytes = allocate_aligned(static_cast<std::size_t>(checked_multiply(rows, stride)));
   result.scales = Tensor({rows});
   result.sums.resize(static_cast<std::size_t>(rows));
   const std::int64_t k = result.cols;
@@ -59,7 +61,7 @@ void pack_int8(ConstView weight, PackedMatrix& result) {
     kernels.pack_int8_weight({.n = count,
                               .k = k,
                               .weight = weight.data + first * k,
-                              .out = out + first * round_up(k, 4),
+                              .out = out + first * stride,
                               .scale = result.scales.data() + first,
                               .sum = result.sums.data() + first});
   });
@@ -89,7 +91,7 @@ void int8_linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Ep
       g.a_row_stride = rows.stride;
       g.a_scale = rows.scale + task.row;
       g.a_zero = rows.zero + task.row;
-      g.b = panels + task.col * round_up(k, 4);
+      g.b = panels + task.col * round_up(k, kernels.int8_panels.depth);
       g.b_scale = weight.scales.data() + task.col;
       g.b_sum = weight.sums.data() + task.col;
       kernels.int8_gemm(g);

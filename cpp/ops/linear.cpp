@@ -16,7 +16,7 @@ namespace {
 void pack_bfloat16(ConstView weight, PackedMatrix& result) {
   const KernelTable& kernels = *result.kernels;
   if (kernels.bfloat16_inputs) {
-    pack_bfloat16_pairs(weight, result);
+    pack_bfloat16_panels(weight, result);
     return;
   }
   const std::int64_t nr = kernels.gemm_nr, k = result.cols;

@@ -30,4 +30,15 @@ inline RightOperand right_panels(const KernelTable& kernels, const float* panels
   return {panels, kernels.gemm_nr, kernels.gemm_nr * k};
 }
 
+// Where the number (i, p) of A lies in panels of PanelShape, whose rows take `stride` numbers each:
+// a multiple of `depth`. For B, i is the column and `left_rows` gemm_nr.
+constexpr std::int64_t panel_position(PanelShape shape, std::int64_t stride, std::int64_t i,
+                                      std::int64_t p) {
+  const std::int64_t width = shape.left_rows, depth = shape.depth;
+  return ((i / width * (stride / depth) + p / depth) * width + i % width) * depth + p % depth;
+}
+constexpr PanelShape right_shape(const KernelTable& kernels, PanelShape shape) {
+  return {kernels.gemm_nr, shape.depth};
+}
+
 }  // namespace sam_rlx

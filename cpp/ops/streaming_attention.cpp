@@ -1,5 +1,7 @@
 #include "ops/streaming_attention.h"
 
+#include <type_traits>
+
 #include "core/error.h"
 
 namespace sam_rlx {
@@ -69,37 +71,11 @@ void AttentionTiles::pack_tables(float* out) const {
   pack(sizes_.rel_w, 2 * sizes_.rel_width - 1);
 }
 
-void AttentionTiles::round_keys(const float* const* rows, std::int64_t count,
-                                std::uint16_t* out) const {
-  for (std::int64_t j = 0; j < count; ++j, out += key_stride_) {
-    kernels_.round_bfloat16(rows[j], sizes_.head_dim, out);
-    std::fill(out + sizes_.head_dim, out + key_stride_, std::uint16_t{0});
-  }
-}
-
-// Columns of (value_dim, keys), followed by zeros up to a multiple of kBFloat16Depth.
-void AttentionTiles::round_values(const float* const* rows, std::int64_t count,
-                                  std::uint16_t* out) const {
-  constexpr std::int64_t kSlice = 64;  // of value_dim (docs/develop/optimizations.md: work-items)
-  alignas(64) float columns[kSlice * QueryRows::kMax];
-  for (std::int64_t j = 0; j < round_up(count, kBFloat16Depth); j += nr) {
-    const std::int64_t width = std::min(nr, round_up(count, kBFloat16Depth) - j);
-    for (std::int64_t d = 0; d < sizes_.value_dim; d += kSlice) {
-      const std::int64_t slice = std::min(kSlice, sizes_.value_dim - d);
-      const float* pointers[QueryRows::kMax] = {};
-      for (std::int64_t i = 0; i < std::min(nr, count - j); ++i) pointers[i] = rows[j + i] + d;
-      kernels_.pack_b_rows(pointers, slice, 1.0F, columns);
-      for (std::int64_t r = 0; r < slice; ++r) {
-        kernels_.round_bfloat16(columns + r * nr, width, out + (d + r) * value_stride_ + j);
-      }
-    }
-  }
-}
-
 void AttentionTiles::pack_keys(const float* const* rows, std::int64_t first, std::int64_t count,
                                float* packed) const {
   if (sizes_.bfloat16) {
-    round_keys(rows, count, reinterpret_cast<std::uint16_t*>(packed) + first * key_stride_);
+    kernels_.pack_bfloat16_left(rows, count, sizes_.head_dim, key_stride_,
+                                reinterpret_cast<std::uint16_t*>(packed) + first * key_stride_);
     return;
   }
   packed += first * sizes_.head_dim;
@@ -110,10 +86,18 @@ void AttentionTiles::pack_keys(const float* const* rows, std::int64_t first, std
   }
 }
 
+// Where the numbers of a key, a multiple of key_step, begin in packed values.
+template <class Float>
+auto AttentionTiles::bfloat16_values(Float* packed, std::int64_t key) const {
+  using Half = std::conditional_t<std::is_const_v<Float>, const std::uint16_t, std::uint16_t>;
+  return reinterpret_cast<Half*>(packed) + key * kernels_.bfloat16_panels.left_rows;
+}
+
 void AttentionTiles::pack_values(const float* const* rows, std::int64_t first, std::int64_t count,
                                  std::int64_t keys, float* packed) const {
   if (sizes_.bfloat16) {
-    round_values(rows, count, reinterpret_cast<std::uint16_t*>(packed) + first);
+    kernels_.pack_bfloat16_left_columns(rows, count, sizes_.value_dim, value_stride_,
+                                        bfloat16_values(packed, first));
     return;
   }
   kernels_.pack_a_columns(rows, count, sizes_.value_dim, packed + first * mr_, keys * mr_);
@@ -229,8 +213,8 @@ void AttentionTiles::attend_bfloat16(const Panel& p, const UnitKeys& at,
   result.c_row_stride = nr;
   if (softmax.first_key > 0) result.residual = p.result;
   result.residual_row_stride = nr;
-  const auto* const values = reinterpret_cast<const std::uint16_t*>(at.value);
-  kernels_.bfloat16_gemm({result, values + softmax.first_key, value_stride_, weights});
+  kernels_.bfloat16_gemm(
+      {result, bfloat16_values(at.value, softmax.first_key), value_stride_, weights});
 }
 
 void AttentionTiles::run(std::int64_t count, std::int64_t keys, const UnitKeys& at,

@@ -106,8 +106,8 @@ class AttentionTiles {
   void attend(const Panel& p, const UnitKeys& at, std::int64_t keys,
               SoftmaxColumnsArgs softmax) const;
   void attend_bfloat16(const Panel& p, const UnitKeys& at, const SoftmaxColumnsArgs& softmax) const;
-  void round_keys(const float* const* rows, std::int64_t count, std::uint16_t* out) const;
-  void round_values(const float* const* rows, std::int64_t count, std::uint16_t* out) const;
+  template <class Float>
+  auto bfloat16_values(Float* packed, std::int64_t key) const;
   std::int64_t lanes_of(std::int64_t count) const { return round_up(count, kernels_.lanes); }
 
   const KernelTable& kernels_;

@@ -138,7 +138,8 @@ void pack_positions_t(Context& ctx, ConstView x, Tensor& out) {
   const std::int64_t positions = x.shape[0], inner = x.shape[1];
   const Shape shape{round_up(positions, ctx.kernels.gemm_nr), inner};
   if (out.shape() != shape) out = Tensor(shape);
-  parallel_for({ctx.num_threads, positions, kPart, inner * kNumberWork},
+  const std::int64_t grain = kPart / ctx.kernels.gemm_nr * ctx.kernels.gemm_nr;
+  parallel_for({ctx.num_threads, positions, grain, inner * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  ctx.kernels.pack_weight(x.data + begin * inner, inner, end - begin, inner,
                                          out.data() + begin * inner);

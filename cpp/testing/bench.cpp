@@ -43,7 +43,7 @@ Chains chains_of(const Isa& isa) {
   if (name.starts_with("avx2")) return avx2_chains;
 #endif
 #if defined(SAM_RLX_HAVE_NEON)
-  if (name == "neon") return neon_chains;
+  if (name.starts_with("neon")) return neon_chains;
 #endif
   return generic_chains;
 }

@@ -142,6 +142,28 @@ Prepared pack_bfloat16_rows(const KernelTable& t) {
           bytes(6.0 * kWidth * static_cast<double>(t.gemm_nr))};
 }
 
+Prepared pack_bfloat16_left(const KernelTable& t) {
+  const auto x = floats(kBlock);
+  const auto out = numbers<std::uint16_t>(kBlock);
+  const auto rows = rows_of<const float>(x->data(), kRows, kWidth);
+  return {[=, &t] {
+            t.pack_bfloat16_left(rows.data(), kRows, kWidth, kWidth, out->data());
+            (void)x;
+          },
+          bytes(6.0 * kBlock)};
+}
+
+Prepared pack_bfloat16_left_columns(const KernelTable& t) {
+  const auto x = floats(kBlock);
+  const auto out = numbers<std::uint16_t>(kBlock);
+  const auto columns = rows_of<const float>(x->data(), kWidth, kRows);
+  return {[=, &t] {
+            t.pack_bfloat16_left_columns(columns.data(), kWidth, kRows, kWidth, out->data());
+            (void)x;
+          },
+          bytes(6.0 * kBlock)};
+}
+
 Prepared quantize_rows(const KernelTable& t) {
   const auto x = floats(kBlock), scale = floats(kRows);
   const auto out = numbers<std::uint8_t>(kBlock);
@@ -337,6 +359,8 @@ constexpr KernelBench kBenches[] = {
     {"round_bfloat16", "98304", round_bfloat16},
     {"bfloat16_gemm", "128x768x768", bfloat16_gemm},
     {"pack_bfloat16_rows", "a panel of 768", pack_bfloat16_rows},
+    {"pack_bfloat16_left", "128x768", pack_bfloat16_left},
+    {"pack_bfloat16_left_columns", "768x128", pack_bfloat16_left_columns},
     {"quantize_rows", "128x768", quantize_rows},
     {"pack_int8_weight", "768x768", pack_int8_weight},
     {"int8_gemm", "128x768x768", int8_gemm},

@@ -3,6 +3,7 @@
 
 #include "bindings/errors.h"
 #include "core/cores.h"
+#include "core/cpu.h"
 #include "core/parallel.h"
 #include "core/tensor.h"
 #include "kernels/kernel_table.h"
@@ -33,6 +34,19 @@ PYBIND11_MODULE(_testing, m, py::mod_gil_not_used()) {
   m.def("current_core", sam_rlx::current_core);
   m.def("leave_core", sam_rlx::leave_core, py::arg("core"), py::arg("team"));
   m.def("compiled_isas", [] { return py::cast(sam_rlx::compiled_isas()); });
+  // Names of ARM's tables, best first, for a processor with these words.
+  m.def(
+      "arm_isas",
+      [](std::uint64_t hwcap, std::uint64_t hwcap2) {
+        const sam_rlx::CpuFeatures cpu = sam_rlx::arm_features(hwcap, hwcap2);
+        py::list names;
+        if (cpu.neon_bf16) names.append("neon_bf16");
+        if (cpu.neon_i8mm) names.append("neon_i8mm");
+        if (cpu.neon_dotprod) names.append("neon_dotprod");
+        if (cpu.neon) names.append("neon");
+        return names;
+      },
+      py::arg("hwcap"), py::arg("hwcap2"));
   m.def("available_isas", [] {
     py::list names;
     for (const sam_rlx::KernelTable* table : sam_rlx::available_kernels()) {

@@ -8,6 +8,7 @@
 #include "kernels/kernel_table.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
+#include "ops/packed_gemm.h"
 #include "testing/register.h"
 #include "testing/testing.h"
 
@@ -23,21 +24,26 @@ using Isa = std::optional<std::string>;
 py::tuple quantized_rows(const FloatArray& x, const Isa& isa) {
   constexpr std::int64_t kAlign = 64;
   const std::int64_t rows = x.shape(0), cols = x.shape(1);
-  const std::int64_t stride = (cols + kAlign - 1) / kAlign * kAlign;
-  py::array_t<std::uint8_t> padded({rows, stride});
+  const KernelTable& kernels = select_kernels(isa ? isa->c_str() : nullptr);
+  const PanelShape shape = kernels.int8_panels;
+  const std::int64_t stride = round_up(cols, kAlign);
+  std::vector<std::uint8_t> padded(
+      static_cast<std::size_t>(round_up(rows, shape.left_rows) * stride));
   py::array_t<float> scale(rows);
   py::array_t<std::int32_t> zero(rows);
-  select_kernels(isa ? isa->c_str() : nullptr)
-      .quantize_rows({.rows = rows,
-                      .cols = cols,
-                      .x = x.data(),
-                      .out = padded.mutable_data(),
-                      .out_stride = stride,
-                      .scale = scale.mutable_data(),
-                      .zero = zero.mutable_data()});
+  kernels.quantize_rows({.rows = rows,
+                         .cols = cols,
+                         .x = x.data(),
+                         .out = padded.data(),
+                         .out_stride = stride,
+                         .scale = scale.mutable_data(),
+                         .zero = zero.mutable_data()});
   py::array_t<std::uint8_t> bytes({rows, cols});
   for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t p = 0; p < cols; ++p) bytes.mutable_at(i, p) = padded.at(i, p);
+    for (std::int64_t p = 0; p < cols; ++p) {
+      const auto at = static_cast<std::size_t>(panel_position(shape, stride, i, p));
+      bytes.mutable_at(i, p) = static_cast<std::uint8_t>(padded[at] ^ kernels.int8_flip);
+    }
   }
   return py::make_tuple(bytes, scale, zero);
 }
@@ -46,13 +52,13 @@ py::tuple quantized_rows(const FloatArray& x, const Isa& isa) {
 py::tuple pack_int8(const FloatArray& weight, const Isa& isa) {
   const KernelTable& kernels = select_kernels(isa ? isa->c_str() : nullptr);
   const PackedMatrix packed = pack_matrix(kernels, view_of(weight), WeightFormat::kInt8);
-  const std::int64_t n = packed.rows, k = packed.cols, nr = kernels.gemm_nr;
-  const std::int64_t groups = (k + 3) / 4;
+  const std::int64_t n = packed.rows, k = packed.cols;
+  const PanelShape shape = right_shape(kernels, kernels.int8_panels);
   const auto* const panels = static_cast<const std::int8_t*>(packed.bytes.get());
   py::array_t<std::int8_t> bytes({n, k});
   for (std::int64_t j = 0; j < n; ++j) {
     for (std::int64_t p = 0; p < k; ++p) {
-      bytes.mutable_at(j, p) = panels[((j / nr * groups + p / 4) * nr + j % nr) * 4 + p % 4];
+      bytes.mutable_at(j, p) = panels[panel_position(shape, round_up(k, shape.depth), j, p)];
     }
   }
   return py::make_tuple(bytes, py::array_t<float>(n, packed.scales.data()),

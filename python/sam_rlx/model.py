@@ -23,7 +23,17 @@ __all__ = ["Model", "build_info", "load_model"]
 
 # Instruction sets, those of other processors too.
 Isa: TypeAlias = Literal[
-    "generic", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx", "neon"
+    "generic",
+    "avx2",
+    "avx2_vnni",
+    "avx512",
+    "avx512_vnni",
+    "avx512_bf16",
+    "amx",
+    "neon",
+    "neon_dotprod",
+    "neon_i8mm",
+    "neon_bf16",
 ]
 
 

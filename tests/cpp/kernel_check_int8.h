@@ -15,16 +15,25 @@ namespace {
 
 // Rows as bytes, their scales and zero points.
 struct Rows {
+  sam_rlx::PanelShape shape;
+  int flip = 0;
   std::int64_t stride = 0;
   std::vector<std::uint8_t> bytes;
   Floats scale;
   std::vector<std::int32_t> zero;
+
+  int byte(std::int64_t i, std::int64_t p) const {
+    return bytes[static_cast<std::size_t>(sam_rlx::panel_position(shape, stride, i, p))] ^ flip;
+  }
 };
 
 Rows run_quantize(const sam_rlx::KernelTable& t, std::int64_t m, std::int64_t k, const Floats& x) {
   Rows rows;
+  rows.shape = t.int8_panels;
+  rows.flip = t.int8_flip;
   rows.stride = (k + 63) / 64 * 64;
-  rows.bytes.resize(static_cast<std::size_t>(m * rows.stride));
+  const std::int64_t width = rows.shape.left_rows;
+  rows.bytes.resize(static_cast<std::size_t>((m + width - 1) / width * width * rows.stride));
   rows.scale.resize(static_cast<std::size_t>(m));
   rows.zero.resize(static_cast<std::size_t>(m));
   t.quantize_rows({.rows = m,
@@ -43,7 +52,7 @@ constexpr double kHalfStep = 0.5 + 255.0 * 8.0 * kRoundoff;
 
 // Rows as bytes are the same everywhere, and near what they stand for.
 void check_bytes(const sam_rlx::KernelTable& table) {
-  for (const std::int64_t m : {1, 5}) {
+  for (const std::int64_t m : {1, 5, 19}) {
     for (const std::int64_t k : {1, 3, 15, 16, 17, 64, 129, 1000}) {
       Case test("quantize_rows", {m, k});
       Floats x = test.floats(m * k);
@@ -55,14 +64,13 @@ void check_bytes(const sam_rlx::KernelTable& table) {
       for (std::int64_t i = 0; i < m; ++i) {
         const auto row = static_cast<std::size_t>(i);
         const double scale = static_cast<double>(rows.scale[row]);
-        const auto begin = rows.bytes.begin() + i * rows.stride;
-        if (!std::equal(begin, begin + k, same.bytes.begin() + i * rows.stride)) {
-          test.fail("bytes differ");
-        }
+        bool equal = true;
         for (std::int64_t p = 0; p < k; ++p) {
+          equal = equal && rows.byte(i, p) == same.byte(i, p);
           near.push_back({at(x, k, i, p), scale * kHalfStep});
-          found.push_back(static_cast<float>(scale * (begin[p] - rows.zero[row])));
+          found.push_back(static_cast<float>(scale * (rows.byte(i, p) - rows.zero[row])));
         }
+        if (!equal) test.fail("bytes differ");
       }
       test.expect("bytes", near, found);
     }
@@ -74,20 +82,20 @@ struct Channels {
   Floats scale;
   std::vector<std::int8_t> panels;
   std::vector<std::int32_t> sum;
-  std::int64_t nr = 0, groups = 0;
+  sam_rlx::PanelShape shape;
+  std::int64_t stride = 0;
 
   std::int64_t byte(std::int64_t j, std::int64_t p) const {
-    const std::int64_t position = ((j / nr * groups + p / 4) * nr + j % nr) * 4 + p % 4;
-    return panels[static_cast<std::size_t>(position)];
+    return panels[static_cast<std::size_t>(sam_rlx::panel_position(shape, stride, j, p))];
   }
 };
 
 Channels run_pack(const sam_rlx::KernelTable& t, std::int64_t n, std::int64_t k, const Floats& w) {
   Channels out;
-  out.nr = t.gemm_nr;
-  out.groups = (k + 3) / 4;
-  const std::int64_t channels = (n + out.nr - 1) / out.nr * out.nr;
-  out.panels.resize(static_cast<std::size_t>(channels * out.groups * 4));
+  out.shape = sam_rlx::right_shape(t, t.int8_panels);
+  out.stride = (k + out.shape.depth - 1) / out.shape.depth * out.shape.depth;
+  const std::int64_t channels = (n + t.gemm_nr - 1) / t.gemm_nr * t.gemm_nr;
+  out.panels.resize(static_cast<std::size_t>(channels * out.stride));
   out.scale.resize(static_cast<std::size_t>(channels));
   out.sum.resize(static_cast<std::size_t>(channels));
   t.pack_int8_weight({.n = n,
@@ -146,8 +154,7 @@ std::vector<Number> byte_sums(const Product& product, const Rows& rows, const Ch
     for (std::int64_t j = 0; j < product.n; ++j) {
       std::int64_t total = 0;
       for (std::int64_t p = 0; p < product.k; ++p) {
-        const std::int64_t byte = rows.bytes[static_cast<std::size_t>(i * rows.stride + p)];
-        total += (byte - rows.zero[row]) * channels.byte(j, p);
+        total += (rows.byte(i, p) - rows.zero[row]) * channels.byte(j, p);
       }
       const Number scale = exact(static_cast<double>(rows.scale[row])) *
                            exact(static_cast<double>(channels.scale[static_cast<std::size_t>(j)]));
@@ -162,7 +169,8 @@ void check_int8_shape(const sam_rlx::KernelTable& table, std::int64_t m, std::in
                       std::int64_t k) {
   Case test("int8_gemm", {m, n, k});
   const Product product(test, m, n, k);
-  const Rows rows = run_quantize(generic, m, k, product.a);
+  const Rows rows = run_quantize(table, m, k, product.a);
+  const Rows generic_rows = run_quantize(generic, m, k, product.a);
   const Channels channels = run_pack(table, n, k, product.w);
   const Channels generic_channels = run_pack(generic, n, k, product.w);
   check_channels(test, channels, product);
@@ -175,7 +183,7 @@ void check_int8_shape(const sam_rlx::KernelTable& table, std::int64_t m, std::in
     const Floats found = run_int8(table, target, rows, channels);
     test.expect(what, truth, found);
     if (target.activation == sam_rlx::kGemmGelu) return;
-    test.expect_same(what, run_int8(generic, target, rows, generic_channels), found);
+    test.expect_same(what, run_int8(generic, target, generic_rows, generic_channels), found);
   };
   target.activation = sam_rlx::kGemmRelu;
   check("relu and residual");
@@ -206,9 +214,9 @@ void check_int8_limits(const sam_rlx::KernelTable& table) {
 }
 
 void check_int8(const sam_rlx::KernelTable& table) {
-  for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 13}) {
-    for (const std::int64_t n : {1, 8, 16, 17, 31, 33, 70}) {
-      for (const std::int64_t k : {1, 3, 4, 6, 64, 131}) check_int8_shape(table, m, n, k);
+  for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 13}) {
+    for (const std::int64_t n : {1, 8, 12, 17, 31, 33, 70}) {
+      for (const std::int64_t k : {1, 3, 4, 6, 9, 64, 131}) check_int8_shape(table, m, n, k);
     }
   }
   check_int8_shape(table, 45, 33, 131);

@@ -2,8 +2,10 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "kernel_check.h"
@@ -139,7 +141,7 @@ Floats to_bfloat16(Floats x) {
   return x;
 }
 
-// Rows of bfloat16 and panels of pairs, of the sizes that kernels may read.
+// A and B of bfloat16 as a table reads them, of the sizes that kernels may read.
 struct Pairs {
   std::int64_t stride = 0;
   std::vector<std::uint16_t> rows, panels;
@@ -148,29 +150,35 @@ struct Pairs {
 Pairs pairs_of(const sam_rlx::KernelTable& t, const Product& product) {
   const auto up = [](std::int64_t value, std::int64_t by) { return (value + by - 1) / by * by; };
   const std::int64_t nr = t.gemm_nr, k = product.k;
+  const sam_rlx::PanelShape left = t.bfloat16_panels, right = sam_rlx::right_shape(t, left);
   Pairs out;
   out.stride = up(k, sam_rlx::kBFloat16Depth);
   out.rows.resize(static_cast<std::size_t>(up(product.m, sam_rlx::kBFloat16Rows) * out.stride));
   out.panels.resize(static_cast<std::size_t>(up(product.n, nr) * out.stride));
   for (std::int64_t i = 0; i < product.m * k; ++i) {
-    out.rows[static_cast<std::size_t>(i / k * out.stride + i % k)] =
+    const std::int64_t position = sam_rlx::panel_position(left, out.stride, i / k, i % k);
+    out.rows[static_cast<std::size_t>(position)] =
         bfloat16_of(product.a[static_cast<std::size_t>(i)]);
   }
   for (std::int64_t i = 0; i < product.n * k; ++i) {
-    const std::int64_t j = i / k, p = i % k;
-    const std::int64_t position = ((j / nr * out.stride / 2 + p / 2) * nr + j % nr) * 2 + p % 2;
+    const std::int64_t position = sam_rlx::panel_position(right, out.stride, i / k, i % k);
     out.panels[static_cast<std::size_t>(position)] =
         bfloat16_of(product.w[static_cast<std::size_t>(i)]);
   }
   return out;
 }
 
-Floats run_bfloat16(const sam_rlx::KernelTable& t, const Product& product) {
+// Bare: without bias, activation and residual.
+Floats run_bfloat16(const sam_rlx::KernelTable& t, const Product& product, bool bare = false) {
   const Pairs pairs = pairs_of(t, product);
   Floats c(static_cast<std::size_t>(product.m * product.n), -1.0F);
   sam_rlx::BFloat16GemmArgs g;
   g.target = product.target();
   g.target.c = c.data();
+  if (bare) {
+    g.target.column_bias = g.target.residual = nullptr;
+    g.target.activation = sam_rlx::kGemmNone;
+  }
   g.a = pairs.rows.data();
   g.a_row_stride = pairs.stride;
   g.b = pairs.panels.data();
@@ -178,7 +186,59 @@ Floats run_bfloat16(const sam_rlx::KernelTable& t, const Product& product) {
   return c;
 }
 
+// A sum rounded to odd: cut, and the last bit is set if anything was cut. Twice is as good as once,
+// so float64 is rounded to odd first. Denormal numbers count as zero.
+float sum_to_odd(double x, double y) {
+  constexpr double kNormal = 1.1754943508222875e-38;
+  if (std::abs(x) < kNormal) x = 0.0;
+  if (std::abs(y) < kNormal) y = 0.0;
+  const double sum = x + y, part = sum - x;
+  if (std::abs(sum) < kNormal) return 0.0F;
+  const double rest = (x - (sum - part)) + (y - part);
+  const auto odd = [](auto value, auto cut_off) {
+    using Value = decltype(value);
+    std::conditional_t<sizeof(Value) == 8, std::uint64_t, std::uint32_t> bits = 0;
+    std::memcpy(&bits, &value, sizeof(value));
+    // Towards zero, where rounding to nearest went further.
+    if (cut_off != 0 && (value > 0) != (cut_off > 0)) --bits;
+    if (cut_off != 0) bits |= 1U;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+  };
+  const double wide = odd(sum, rest);
+  const float narrow = static_cast<float>(wide);
+  return odd(narrow, wide - static_cast<double>(narrow));
+}
+
+// ARM's BFMMLA has the bits of its manual: two products at a time, their sum and its sum with what
+// was there before rounded to odd, whatever the processor.
+void check_blocks_of_bfloat16(const sam_rlx::KernelTable& table) {
+  for (const std::int64_t m : {1, 9, 16}) {
+    for (const std::int64_t k : {1, 2, 3, 4, 5, 8, 31, 200}) {
+      Case test("bfloat16_gemm by blocks", {m, k});
+      Product product(test, m, 13, k);
+      product.a[0] *= 1e-36F;  // products below the normal numbers
+      product.w[0] *= 1e-4F;
+      const Floats a = to_bfloat16(product.a), w = to_bfloat16(product.w);
+      Floats expected;
+      for (std::int64_t i = 0; i < m * product.n; ++i) {
+        float sum = 0.0F;
+        for (std::int64_t p = 0; p < k; p += 2) {
+          const auto term = [&](std::int64_t q) {
+            return q < k ? at(a, k, i / product.n, q) * at(w, k, i % product.n, q) : 0.0;
+          };
+          const float pair = sum_to_odd(term(p), term(p + 1));
+          sum = sum_to_odd(static_cast<double>(sum), static_cast<double>(pair));
+        }
+        expected.push_back(sum);
+      }
+      test.expect_same("bits", expected, run_bfloat16(table, product, true));
+    }
+  }
+}
+
 void check_bfloat16_gemm(const sam_rlx::KernelTable& table) {
+  if (table.bfloat16_panels.depth == 4) check_blocks_of_bfloat16(table);
   for (const std::int64_t m : {1, 5, 32, 45}) {
     for (const std::int64_t n : {1, 15, 33}) {
       for (const std::int64_t k : {1, 2, 32, 33, 129}) {

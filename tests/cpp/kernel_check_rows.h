@@ -60,22 +60,49 @@ void check_bfloat16(const sam_rlx::KernelTable& table) {
   }
 }
 
+// B given row by row, A by its rows and by its columns, with zeros where numbers are missing. Rows
+// of A behind the last one may have anything.
 void check_bfloat16_packing(const sam_rlx::KernelTable& table) {
+  using Halves = std::vector<std::uint16_t>;
+  constexpr std::int64_t kDepth = sam_rlx::kBFloat16Depth;
+  const std::int64_t nr = table.gemm_nr;
+  const sam_rlx::PanelShape left = table.bfloat16_panels, right = sam_rlx::right_shape(table, left);
   for (const std::int64_t k : {1, 2, 31, 32, 77}) {
-    Case test("pack_bfloat16_rows", {k, table.gemm_nr});
-    const Floats x = test.floats(k * table.gemm_nr);
-    const std::int64_t depth =
-        (k + sam_rlx::kBFloat16Depth - 1) / sam_rlx::kBFloat16Depth * sam_rlx::kBFloat16Depth;
-    std::vector<std::uint16_t> found(static_cast<std::size_t>(depth * table.gemm_nr), 1);
-    std::vector<std::uint16_t> expected(found.size(), 0);
-    for (std::int64_t p = 0; p < k; ++p) {
-      for (std::int64_t j = 0; j < table.gemm_nr; ++j) {
-        expected[static_cast<std::size_t>((p / 2 * table.gemm_nr + j) * 2 + p % 2)] =
-            bfloat16_of(x[static_cast<std::size_t>(p * table.gemm_nr + j)]);
-      }
+    const std::int64_t depth = (k + kDepth - 1) / kDepth * kDepth;
+    for (const std::int64_t m : {1, 8, 13, 70}) {
+      Case test("packing of bfloat16", {k, m, nr});
+      const Floats x = test.floats(k * std::max(m, nr));
+      const auto expect = [&](const char* what, sam_rlx::PanelShape shape, std::int64_t stride,
+                              std::int64_t count, const Halves& found, auto number) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          for (std::int64_t p = 0; p < depth; ++p) {
+            const std::uint16_t expected = p < k ? bfloat16_of(number(i, p)) : std::uint16_t{0};
+            const std::int64_t at = sam_rlx::panel_position(shape, stride, i, p);
+            if (found[static_cast<std::size_t>(at)] != expected) return test.fail(what);
+          }
+        }
+      };
+      const auto number = [&](std::int64_t at) { return x[static_cast<std::size_t>(at)]; };
+      const auto rows_of = [&](std::int64_t count, std::int64_t stride) {
+        std::vector<const float*> rows;
+        for (std::int64_t i = 0; i < count; ++i) rows.push_back(x.data() + i * stride);
+        return rows;
+      };
+      Halves b(static_cast<std::size_t>(depth * nr), 1);
+      table.pack_bfloat16_rows(x.data(), k, b.data());
+      expect("pack_bfloat16_rows", right, depth, nr, b,
+             [&](std::int64_t j, std::int64_t p) { return number(p * nr + j); });
+      const std::int64_t stride = depth + kDepth;
+      const std::int64_t rows = (m + left.left_rows - 1) / left.left_rows * left.left_rows;
+      Halves a(static_cast<std::size_t>(rows * stride), 1);
+      table.pack_bfloat16_left(rows_of(m, k).data(), m, k, stride, a.data());
+      const auto by_rows = [&](std::int64_t i, std::int64_t p) { return number(i * k + p); };
+      expect("pack_bfloat16_left", left, stride, m, a, by_rows);
+      Halves t(a.size(), 1);
+      table.pack_bfloat16_left_columns(rows_of(k, m).data(), k, m, stride, t.data());
+      const auto by_columns = [&](std::int64_t i, std::int64_t p) { return number(p * m + i); };
+      expect("pack_bfloat16_left_columns", left, stride, m, t, by_columns);
     }
-    table.pack_bfloat16_rows(x.data(), k, found.data());
-    if (expected != found) test.fail("bits differ");
   }
 }
 

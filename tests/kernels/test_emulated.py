@@ -12,11 +12,44 @@ pytestmark = pytest.mark.source_tree
 ROOT = Path(__file__).parents[2]
 FLAGS = ["-std=c++20", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Icpp"]
 
-# What an emulator can run that the machine perhaps cannot: the processor's name, its table and the
-# flags of that one's object. No emulator that is free has the tables of AVX-512 and AMX.
-EMULATED = [
-    pytest.param("aarch64", "neon", [], id="neon"),
-    pytest.param("x86_64", "avx2", ["-mavx2", "-mfma", "-mf16c"], id="avx2"),
+# What an emulator can run that the machine perhaps cannot: tables of a processor's family and the
+# flags of their objects. No emulator that is free has the tables of AVX-512 and AMX.
+EMULATED = {
+    "aarch64": {
+        "neon": [],
+        "neon_dotprod": ["-march=armv8.2-a+dotprod"],
+        "neon_i8mm": ["-march=armv8.2-a+dotprod+i8mm"],
+        "neon_bf16": ["-march=armv8.2-a+dotprod+i8mm+bf16"],
+    },
+    "x86_64": {"avx2": ["-mavx2", "-mfma", "-mf16c"]},
+}
+# The programs, and the sources that they need besides the tables.
+OPS = (
+    "linear",
+    "int8_linear",
+    "bfloat16_linear",
+    "block_linear",
+    "attention",
+    "streaming_attention",
+)
+CORE = ("blocks", "cores", "half", "parallel", "shape", "tensor", "thread_pool", "workspace")
+PROGRAMS = {
+    "kernel_check": [],
+    "op_check": [
+        *(f"cpp/ops/{name}.cpp" for name in OPS),
+        *(f"cpp/core/{name}.cpp" for name in CORE),
+    ],
+}
+# Processors of the emulator, and the tables that they have besides `generic`. A table that is taken
+# where its instructions are missing ends the program with a signal.
+ARM = ["neon", "neon_dotprod", "neon_i8mm", "neon_bf16"]
+PROCESSORS = [
+    pytest.param("aarch64", "cortex-a53", ARM[:1], id="nothing"),
+    pytest.param("aarch64", "a64fx", ARM[:1], id="SVE"),
+    pytest.param("aarch64", "neoverse-n1", ARM[:2], id="DotProd"),
+    pytest.param("aarch64", "max", ARM, id="all"),
+    pytest.param("aarch64", "max,sve=off", ARM, id="all without SVE"),
+    pytest.param("x86_64", "max", ["avx2"], id="avx2"),
 ]
 
 
@@ -65,24 +98,59 @@ def test_wrong_arguments_are_refused(kernel_check, arguments):
     assert "[--seed N] [--seeds COUNT]" in result.stderr
 
 
+@pytest.fixture(scope="module")
+def emulated_checks(tmp_path_factory):
+    """Make the programs for a family of processors, once: a function of the family's name."""
+    made = {}
+
+    def programs(family):
+        if family not in made:
+            made[family] = build(family, tmp_path_factory.mktemp(family))
+        return made[family]
+
+    return programs
+
+
+def build(family, folder):
+    """Compile the programs with the tables of a family of processors: their folder."""
+    compiler = need(f"{family}-linux-gnu-g++")
+    objects = []
+    for isa, flags in {"generic": [], **EMULATED[family]}.items():
+        for source in sorted((ROOT / "cpp" / "kernels" / isa).glob("*.cpp")):
+            objects.append(str(folder / f"{isa}_{source.stem}.o"))
+            kernel_flags = [*flags, "-fno-exceptions", "-fno-rtti", "-c", source, "-o", objects[-1]]
+            subprocess.run([compiler, *FLAGS, *kernel_flags], cwd=ROOT, check=True)
+    defines = [f"-DSAM_RLX_HAVE_{isa.upper()}" for isa in EMULATED[family]]
+    common = ["cpp/kernels/select.cpp", "cpp/core/cpu.cpp", *objects]
+    for name, sources in PROGRAMS.items():
+        check = [*defines, f"tests/cpp/{name}.cpp", *sources, *common, "-o", folder / name]
+        flags = [*FLAGS, "-DSAM_RLX_STD_THREADS", "-pthread", "-static"]
+        subprocess.run([compiler, *flags, *check], cwd=ROOT, check=True)
+    return folder
+
+
 @pytest.mark.build
 @pytest.mark.slow
-@pytest.mark.parametrize(("processor", "isa", "isa_flags"), EMULATED)
-def test_an_emulated_table_agrees_with_float64(processor, isa, isa_flags, tmp_path):
-    if isa in ISAS:
-        pytest.skip(f"this processor has {isa} and needs no emulator for it")
-    compiler = need(f"{processor}-linux-gnu-g++")
-    emulator = need(f"qemu-{processor}", f"qemu-{processor}-static")
-    objects = []
-    for name, flags in (("generic", []), (isa, isa_flags)):
-        objects.append(str(tmp_path / f"{name}.o"))
-        source = f"cpp/kernels/{name}/kernels.cpp"
-        kernel_flags = [*flags, "-fno-exceptions", "-fno-rtti", "-c", source, "-o", objects[-1]]
-        subprocess.run([compiler, *FLAGS, *kernel_flags], cwd=ROOT, check=True)
-    program = str(tmp_path / "kernel_check")
-    sources = ["tests/cpp/kernel_check.cpp", "cpp/kernels/select.cpp", "cpp/core/cpu.cpp"]
-    check = [f"-DSAM_RLX_HAVE_{isa.upper()}", *sources, *objects, "-static", "-o", program]
-    subprocess.run([compiler, *FLAGS, *check], cwd=ROOT, check=True)
-    result = run(emulator, "-cpu", "max", program)
+@pytest.mark.parametrize(("family", "processor", "tables"), PROCESSORS)
+def test_emulated_tables_agree_with_float64(family, processor, tables, emulated_checks):
+    if set(tables) <= set(ISAS):
+        pytest.skip("this processor needs no emulator for it")
+    emulator = need(f"qemu-{family}", f"qemu-{family}-static")
+    result = run(emulator, "-cpu", processor, emulated_checks(family) / "kernel_check")
     assert result.returncode == 0, result.stdout
-    assert tables_in(result.stdout) == {isa: "0 failures", "generic": "0 failures"}
+    missing = "skipped, this processor does not have it"
+    expected = {isa: "0 failures" if isa in tables else missing for isa in EMULATED[family]}
+    assert tables_in(result.stdout) == {**expected, "generic": "0 failures"}
+
+
+@pytest.mark.build
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "processor", "tables"), PROCESSORS)
+def test_emulated_tables_read_what_they_pack(family, processor, tables, emulated_checks):
+    """Linear layers and attention: int8 has the bits of `generic`, bfloat16 is near float64."""
+    if set(tables) <= set(ISAS):
+        pytest.skip("this processor needs no emulator for it")
+    emulator = need(f"qemu-{family}", f"qemu-{family}-static")
+    result = run(emulator, "-cpu", processor, emulated_checks(family) / "op_check")
+    assert result.returncode == 0, result.stdout
+    assert tables_in(result.stdout) == dict.fromkeys([*tables, "generic"], "0 failures")

@@ -30,7 +30,13 @@ ISAS = {
         "avx512_vnni": (*AVX512, "-mavx512vnni"),
         "avx512_bf16": (*AVX512, "-mavx512bf16"),
     },
-    "aarch64": {"neon": ()},
+    # Of zig, which takes no -march.
+    "aarch64": {
+        "neon": (),
+        "neon_dotprod": ("-mcpu=generic+dotprod",),
+        "neon_i8mm": ("-mcpu=generic+dotprod+i8mm",),
+        "neon_bf16": ("-mcpu=generic+dotprod+i8mm+bf16",),
+    },
 }
 
 

@@ -198,7 +198,11 @@ def test_unknown_format():
 
 
 @pytest.mark.parametrize(
-    "isa", ["amx", "avx512_bf16", "avx512_vnni", "avx512", "avx2_vnni", "avx2", "neon"]
+    "isa",
+    [
+        *("amx", "avx512_bf16", "avx512_vnni", "avx512", "avx2_vnni", "avx2"),
+        *("neon_bf16", "neon_i8mm", "neon_dotprod", "neon"),
+    ],
 )
 def test_instruction_sets(isa):
     """Says which products of short numbers this machine cannot try."""

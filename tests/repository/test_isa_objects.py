@@ -82,7 +82,7 @@ def parts(isa):
 @pytest.mark.parametrize("tree", TREES, ids=lambda path: path.name)
 def test_every_isa_of_this_processor_has_an_object(tree):
     families = {path.parent.name for path in (ROOT / "cpp/kernels").glob("*/kernels.cpp")}
-    arm = {"neon"}
+    arm = {"neon", "neon_dotprod", "neon_i8mm", "neon_bf16"}
     expected = {"x86_64": families - arm - {"generic"}, "aarch64": arm}[platform.machine()]
     assert {path.parent.name for path in tree.glob(PATTERN)} - {"generic"} == expected
 
@@ -108,7 +108,7 @@ def test_each_part_is_in_one_object_and_only_its_table_calls_it(tree):
         if "/parts.h" in path.read_text(encoding="utf-8")
     ]
     assert includes
-    assert all(re.fullmatch(r"cpp/kernels/avx512/\w+\.cpp", name) for name in includes)
+    assert all(re.fullmatch(r"cpp/kernels/(avx512|neon)/\w+\.cpp", name) for name in includes)
 
 
 @pytest.mark.parametrize("path", CHAINS, ids=lambda path: path.name.partition(".")[0])

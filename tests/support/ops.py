@@ -14,7 +14,7 @@ _testing = pytest.importorskip("sam_rlx._testing", reason="built without SAM_RLX
 
 ISAS = _testing.available_isas()
 # Those that multiply bfloat16 itself: there inputs are rounded like weights.
-BFLOAT16_ISAS = [isa for isa in ISAS if isa in ("amx", "avx512_bf16")]
+BFLOAT16_ISAS = [isa for isa in ISAS if isa in ("amx", "avx512_bf16", "neon_bf16")]
 THREADS = (1, 2, 3)
 op = _testing.op
 

@@ -174,8 +174,11 @@ def _nudged(inputs: Mapping[str, Any], seed: int) -> dict[str, Any]:
     return {name: _moved(value, generator) for name, value in inputs.items()}
 
 
-# Tables that differ from avx512's or avx2's in products of bytes and bfloat16 alone.
-REDUCED_ISAS = {"amx", "avx512_bf16", "avx512_vnni", "avx2_vnni"}
+# Tables that differ from avx512's, avx2's or neon's in products of bytes and bfloat16 alone.
+REDUCED_ISAS = {
+    *("amx", "avx512_bf16", "avx512_vnni", "avx2_vnni"),
+    *("neon_dotprod", "neon_i8mm", "neon_bf16"),
+}
 
 
 class Parity:

@@ -20,9 +20,11 @@ constexpr int kMaxKc = 384;
 constexpr bool kPrefetchPanel = true;
 constexpr int kPrefetchSteps = 0;         // 24 gained nothing: next-panel
 constexpr bool kThirdFromMemory = false;  // an instruction of AVX-512
+constexpr bool kByLane = false;
 constexpr int kLastRows = kMr;
 
 // clang-format off
+#include "kernels/bodies/quantize_row.inl"
 #include "kernels/bodies/all.inl"
 #include "kernels/bodies/table.inl"
 // clang-format on

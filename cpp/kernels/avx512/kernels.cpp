@@ -21,6 +21,7 @@ constexpr auto attend_columns = sam_rlx::avx512_attend_columns;
 constexpr auto unpack_columns = sam_rlx::avx512_unpack_columns;
 
 // clang-format off
+#include "kernels/bodies/quantize_row.inl"
 #include "kernels/bodies/others.inl"
 #include "kernels/bodies/table.inl"
 // clang-format on

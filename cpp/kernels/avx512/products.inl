@@ -10,6 +10,7 @@ constexpr int kMaxKc = 768;
 constexpr bool kPrefetchPanel = false;
 constexpr int kPrefetchSteps = 72;  // a weight comes from beyond the second-level cache
 constexpr bool kThirdFromMemory = true;
+constexpr bool kByLane = false;
 constexpr int kLastRows = 5;
 
 #include "kernels/bodies/products.inl"

@@ -1,5 +1,6 @@
 // All kernels. An instruction set includes this file after its own definitions: Vec and its
-// functions (see avx2/base.inl), dot4, and the constants that products.inl and int8_gemm.inl name.
+// functions (see avx2/base.inl), dot4, row_range and quantize_row, and the
+// constants that products.inl and int8_gemm.inl name.
 // Each body uses what is included above it.
 // clang-format off
 #include "kernels/bodies/products.inl"

@@ -43,6 +43,34 @@ void pack_bfloat16_rows(const float* x, Index k, std::uint16_t* out) noexcept {
   }
 }
 
+void pack_bfloat16_left(const float* const* rows, Index m, Index k, Index stride,
+                        std::uint16_t* out) noexcept {
+  for (Index i = 0; i < m; ++i, out += stride) {
+    round_bfloat16(rows[i], k, out);
+    for (Index p = k; p < stride; ++p) out[p] = 0;
+  }
+}
+
+void pack_bfloat16_left_columns(const float* const* columns, Index k, Index m, Index stride,
+                                std::uint16_t* out) noexcept {
+  constexpr Index kDepth = sam_rlx::kBFloat16Depth;
+  constexpr Index kSlice = 64;  // of rows (docs/develop/optimizations.md: work-items)
+  alignas(64) float packed[kSlice * kNr];
+  const Index depth = (k + kDepth - 1) / kDepth * kDepth;
+  for (Index p = 0; p < depth; p += kNr) {
+    const Index width = smaller(kNr, depth - p);
+    for (Index i = 0; i < m; i += kSlice) {
+      const Index slice = smaller(kSlice, m - i);
+      const float* pointers[kNr] = {};
+      for (Index j = 0; j < smaller(kNr, k - p); ++j) pointers[j] = columns[p + j] + i;
+      pack_b_rows(pointers, slice, 1.0F, packed);
+      for (Index r = 0; r < slice; ++r) {
+        round_bfloat16(packed + r * kNr, width, out + (i + r) * stride + p);
+      }
+    }
+  }
+}
+
 // The plain product, for tests and for processors without an instruction for bfloat16. There,
 // weights are usually widened to float32 instead.
 void bfloat16_gemm(const sam_rlx::BFloat16GemmArgs& g) noexcept {

@@ -1,24 +1,7 @@
 // C = A B of bytes, in register tiles of kInt8Mr x kNr. The instruction set gives kInt8Mr and
 // dot4(sums, a, b), which adds the products of four bytes to each sum of 32 bits.
 
-// Turns the integer sums of a tile into floats and finishes them as gemm does. Not inlined: GCC
-// would keep a second copy of each sum through the whole loop of products, and run out of
-// registers.
-template <int R>
-SAM_RLX_NOINLINE void finish_int8_tile(const TileArgs& t, const sam_rlx::Int8GemmArgs& g,
-                                       const IntVec (&products)[R][kNv]) noexcept {
-  Vec sums[R][kNv];
-  for_each<R>([&](auto r) {
-    const Vec scale = set1(g.a_scale[t.row + r.value]);
-    const IntVec origin = int_set1(g.a_zero[t.row + r.value]);
-    for_each<kNv>([&](auto v) {
-      const Index col = t.col + v.value * kLanes;
-      const IntVec sum = int_fnma(origin, int_load(g.b_sum + col), products[r.value][v.value]);
-      sums[r.value][v.value] = mul(to_float(sum), mul(scale, load(g.b_scale + col)));
-    });
-  });
-  finish_sums<R, kNv>(t, sums);
-}
+#include "kernels/bodies/int8_finish.inl"
 
 template <int R>
 void multiply_int8_tile(const TileArgs& t, const sam_rlx::Int8GemmArgs& g) noexcept {
@@ -47,29 +30,4 @@ void multiply_int8_tile(const TileArgs& t, const sam_rlx::Int8GemmArgs& g) noexc
   finish_int8_tile<R>(t, g, products);
 }
 
-using Int8TileFunction = void (*)(const TileArgs&, const sam_rlx::Int8GemmArgs&) noexcept;
-struct Int8TileRow {
-  Int8TileFunction by_rows[kInt8Mr];
-};
-template <int... R>
-constexpr Int8TileRow make_int8_tiles(Ints<R...>) {
-  return {{multiply_int8_tile<R + 1>...}};
-}
-constexpr Int8TileRow kInt8Tiles = make_int8_tiles(MakeInts<kInt8Mr>::type{});
-
-void int8_gemm(const sam_rlx::Int8GemmArgs& g) noexcept {
-  TileArgs t{};
-  t.g = &g.target;
-  t.k = g.target.k;
-  t.last = true;
-  t.partial = g.target.c;
-  for (Index col = 0; col < g.target.n; col += kNr) {
-    for (Index row = 0; row < g.target.m; row += kInt8Mr) {
-      t.row = row;
-      t.col = col;
-      t.rows = smaller(g.target.m - row, kInt8Mr);
-      t.cols = smaller(g.target.n - col, kNr);
-      kInt8Tiles.by_rows[t.rows - 1](t, g);
-    }
-  }
-}
+#include "kernels/bodies/int8_tiles.inl"

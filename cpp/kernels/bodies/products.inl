@@ -11,6 +11,9 @@ constexpr Index kLine = 64 / sizeof(float);
 //                     every third row. That saves an instruction, which counts where a core runs
 //                     two threads, and costs a load for each vector of the row. In every second row
 //                     it would need more loads than a core does at a time.
+//   kByLane           Whether a multiply-add takes its number of A from one lane of a register:
+//   then
+//                     nothing is copied to all lanes. A packed A is loaded by whole vectors.
 //   kLastRows         How many rows of a whole tile complete their sums together: all of them where
 //                     stores do not compete with multiply-adds for a unit of the core.
 // docs/develop/optimizations.md: next-panel, fetch-ahead, third-from-memory, last-rows.
@@ -74,6 +77,20 @@ SAM_RLX_INLINE void add_products(const A& a, Index step, const float* b, Index a
     for_each<V>([&](auto v) SAM_RLX_INLINED { SAM_RLX_PREFETCH(b + ahead + v.value * kLanes); });
   }
   for_each<V>([&](auto v) SAM_RLX_INLINED { bv[v.value] = load(b + v.value * kLanes); });
+  if constexpr (kByLane && A::kPacked) {
+    constexpr int kVectors = (Rows + kLanes - 1) / kLanes;
+    Vec av[kVectors];
+    for_each<kVectors>([&](auto i) SAM_RLX_INLINED {
+      av[i.value] = load(a.template at<First + i.value * kLanes>(step));
+    });
+    for_each<Rows>([&](auto i) SAM_RLX_INLINED {
+      for_each<V>([&](auto v) SAM_RLX_INLINED {
+        Vec& sum = acc[First + i.value][v.value];
+        add_product(sum, av[i.value / kLanes], bv[v.value], Int<i.value % kLanes>{});
+      });
+    });
+    return;
+  }
   for_each<Rows>([&](auto i) SAM_RLX_INLINED {
     constexpr int kRow = First + i.value;
     const float* const position = a.template at<kRow>(step);
@@ -83,6 +100,8 @@ SAM_RLX_INLINE void add_products(const A& a, Index step, const float* b, Index a
     };
     if constexpr (kThirdFromMemory && kRow % 3 == 0) {
       add_row(position);
+    } else if constexpr (kByLane) {
+      add_row(*position);
     } else {
       add_row(set1(*position));
     }

@@ -24,9 +24,11 @@ constexpr int kMaxKc = 768;
 constexpr bool kPrefetchPanel = false;
 constexpr int kPrefetchSteps = 0;
 constexpr bool kThirdFromMemory = false;
+constexpr bool kByLane = false;
 constexpr int kLastRows = kMr;
 
 // clang-format off
+#include "kernels/bodies/quantize_row.inl"
 #include "kernels/bodies/all.inl"
 #include "kernels/bodies/table.inl"
 // clang-format on

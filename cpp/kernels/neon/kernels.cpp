@@ -1,35 +1,28 @@
 #include <arm_neon.h>
 
 #include "kernels/kernel_table.h"
+#include "kernels/neon/parts.h"
 
 namespace {
 
 // Order matters: each body uses what stands above it.
 // clang-format off
-#include "kernels/bodies/prelude.inl"
-#include "kernels/neon/simd.inl"
-
-constexpr int kNv = 2;
-
-#include "kernels/bodies/math.inl"
-#include "kernels/bodies/normal_tail_exponent.inl"
-#include "kernels/bodies/lanes.inl"
-#include "kernels/bodies/gemm_result.inl"
+#include "kernels/neon/products.inl"
+#include "kernels/neon/gemm_calls.inl"
+#include "kernels/neon/quantize_row.inl"
 // clang-format on
 
 constexpr const char* kName = "neon";
-constexpr Index kBlockBytes = 160 * 1024;
-// Not measured; docs/develop/optimizations.md: register-tile.
-constexpr int kMr = 8;
+// docs/develop/optimizations.md: arm-tile
+constexpr Index kBlockBytes = 320 * 1024;
 constexpr int kInt8Mr = 4;
-constexpr int kMaxKc = 768;
-constexpr bool kPrefetchPanel = false;
-constexpr int kPrefetchSteps = 0;
-constexpr bool kThirdFromMemory = false;
-constexpr int kLastRows = kMr;
+
+constexpr auto softmax_columns = sam_rlx::neon_softmax_columns;
+constexpr auto attend_columns = sam_rlx::neon_attend_columns;
+constexpr auto unpack_columns = sam_rlx::neon_unpack_columns;
 
 // clang-format off
-#include "kernels/bodies/all.inl"
+#include "kernels/bodies/others.inl"
 #include "kernels/bodies/table.inl"
 // clang-format on
 

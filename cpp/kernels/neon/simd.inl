@@ -10,14 +10,25 @@ SAM_RLX_INLINE Vec load(const float* p) { return {vld1q_f32(p)}; }
 SAM_RLX_INLINE void store(float* p, Vec x) { vst1q_f32(p, x.v); }
 // Missing lanes are zero.
 SAM_RLX_INLINE Vec load_n(const float* p, std::int64_t n) {
-  float t[4] = {0.0F, 0.0F, 0.0F, 0.0F};
-  for (std::int64_t i = 0; i < n; ++i) t[i] = p[i];
-  return load(t);
+  if (n >= 4) return load(p);
+  float32x2_t low = vdup_n_f32(0.0F), high = low;
+  if ((n & 2) != 0) {
+    low = vld1_f32(p);
+    if ((n & 1) != 0) high = vld1_lane_f32(p + 2, high, 0);
+  } else if ((n & 1) != 0) {
+    low = vld1_lane_f32(p, low, 0);
+  }
+  return {vcombine_f32(low, high)};
 }
 SAM_RLX_INLINE void store_n(float* p, Vec x, std::int64_t n) {
-  float t[4];
-  store(t, x);
-  for (std::int64_t i = 0; i < n; ++i) p[i] = t[i];
+  if (n >= 4) {
+    store(p, x);
+  } else if ((n & 2) != 0) {
+    vst1_f32(p, vget_low_f32(x.v));
+    if ((n & 1) != 0) vst1q_lane_f32(p + 2, x.v, 2);
+  } else if ((n & 1) != 0) {
+    vst1q_lane_f32(p, x.v, 0);
+  }
 }
 
 SAM_RLX_INLINE Vec add(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
@@ -33,6 +44,18 @@ SAM_RLX_INLINE Vec abs(Vec a) { return {vabsq_f32(a.v)}; }
 SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) {
   sum.v = vfmaq_f32(sum.v, a.v, b.v);
   asm volatile("" : "+w"(sum.v) : : "memory");
+}
+// The same for lane I of a, and for one number. GCC copies some lanes to whole registers first,
+// unless the instruction is written out.
+template <class I>
+SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b, I) {
+  asm volatile("fmla %0.4s, %1.4s, %2.s[%c3]"
+               : "+w"(sum.v)
+               : "w"(b.v), "w"(a.v), "i"(I::value)
+               : "memory");
+}
+SAM_RLX_INLINE void add_product(Vec& sum, float a, Vec b) {
+  asm volatile("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(sum.v) : "w"(b.v), "w"(a) : "memory");
 }
 // a * b + c and c - a * b.
 SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }

@@ -1,0 +1,24 @@
+#include <arm_neon.h>
+
+#include "kernels/kernel_table.h"
+#include "kernels/neon/parts.h"
+
+namespace {
+
+// Order matters: each body uses what stands above it.
+// clang-format off
+#include "kernels/neon/products.inl"
+#include "kernels/neon/gemm_calls.inl"
+#include "kernels/bodies/attention.inl"
+// clang-format on
+
+}  // namespace
+
+void sam_rlx::neon_softmax_columns(const SoftmaxColumnsArgs& s) noexcept { softmax_columns(s); }
+
+void sam_rlx::neon_attend_columns(const AttendColumnsArgs& args) noexcept { attend_columns(args); }
+
+void sam_rlx::neon_unpack_columns(const float* result, const float* sum, std::int64_t count,
+                                  std::int64_t dim, float* const* rows) noexcept {
+  unpack_columns(result, sum, count, dim, rows);
+}
