@@ -27,14 +27,14 @@ std::uint16_t* round_rows(Context& ctx, ConstView x, std::int64_t stride) {
 }
 
 // Rows (nr, depth) of which a panel is made.
-struct Panel {
+struct RoundedPanel {
   const std::uint16_t* rows;
   std::int64_t nr, depth;
   std::uint16_t* out;
 };
 // Numbers of a row side by side, then those of the next row: see PanelShape.
 template <int Group>
-void interleave(const Panel& panel) {
+void interleave(const RoundedPanel& panel) {
   std::uint16_t* position = panel.out;
   for (std::int64_t p = 0; p < panel.depth; p += Group) {
     for (std::int64_t i = 0; i < panel.nr; ++i, position += Group) {
@@ -61,7 +61,7 @@ void pack_bfloat16_panels(ConstView weight, PackedMatrix& result) {
       for (std::int64_t i = 0; i < valid; ++i) {
         kernels.round_bfloat16(weight.data + (j + i) * k, k, rows.data() + i * depth);
       }
-      const Panel panel{rows.data(), nr, depth, out + j * depth};
+      const RoundedPanel panel{rows.data(), nr, depth, out + j * depth};
       if (group == 2) {
         interleave<2>(panel);
       } else {
