@@ -20,7 +20,7 @@ pytestmark = pytest.mark.parity
 
 # As many queries as `concepts` finds something with.
 CONFIG = replace(tiny_sam3_1.TINY, num_queries=concepts.CONFIG.num_queries)
-SEED = 3107
+SEED = 51234
 TEXTS = ["a cat", "yellow school bus", "it's 3 dogs!"]
 
 
