@@ -112,7 +112,7 @@ def frames(count: int = FRAMES) -> NDArray[np.uint8]:
 
 def _patches(random: np.random.Generator) -> NDArray[np.float64]:
     coarse = random.uniform(0, 255, (5, 5, 3))
-    return np.kron(coarse, np.ones((HW[0] // 5, HW[1] // 5, 1)))
+    return coarse.repeat(HW[0] // 5, axis=0).repeat(HW[1] // 5, axis=1)
 
 
 # ---------------------------------------------------------------- scripts: outputs and results

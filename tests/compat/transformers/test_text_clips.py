@@ -240,6 +240,19 @@ def test_a_session_keeps_the_settings_of_its_first_frame(sides):
         ours.model(session, frame_idx=1)
 
 
+def test_cleanup_drops_what_overlaps_and_fills_holes(folder):
+    areas = []
+    for cleanup in (False, True):
+        side = clips.ours(folder[1], cleanup=cleanup)
+        for name, value in clips.LOOSE.items():
+            setattr(side.model, name, value)
+        session = side.session(clips.frames(1), ["ear"])
+        found = side.model(session, frame_idx=0).obj_id_to_mask
+        areas.append([int(np.asarray(mask > 0).sum()) for mask in found.values()])
+    assert len(areas[1]) < len(areas[0])
+    assert areas[1] != areas[0][: len(areas[1])]
+
+
 def test_a_pickle_keeps_settings(folder):
     model = Sam3VideoModel.from_pretrained(folder[1], cleanup=True)
     model.hotstart_delay = 2

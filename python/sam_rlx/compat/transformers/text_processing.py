@@ -160,9 +160,8 @@ class Sam3VideoProcessor(ClipProcessor):
         masks = np.zeros((0, height, width), np.bool_)
         if ids:
             masks = _resized([logits[obj_id] for obj_id in ids], (height, width))
-            seen = masks.any(axis=(1, 2))
-            ids = [obj_id for obj_id, is_seen in zip(ids, seen, strict=True) if is_seen]
-            masks = masks[seen]
+            seen = [index for index, mask in enumerate(masks) if mask.any()]
+            ids, masks = [ids[index] for index in seen], masks[seen]
         known = inference_session.obj_id_to_prompt_id
         if unknown := [obj_id for obj_id in ids if obj_id not in known]:
             raise ArgumentKeyError(
@@ -205,8 +204,8 @@ def _size(session: Sam3VideoInferenceSession, original_sizes: Any) -> tuple[int,
 def _resized(logits: list[Any], size: tuple[int, int]) -> Masks:
     """Return masks (N, H, W) of logits (1, h, w) each."""
     planes = np.concatenate([np.asarray(to_array(each, np.float32)) for each in logits])
-    found: Masks = _core.postprocess_masks(planes, size, threshold=0.0, num_threads=0)
-    return found
+    found = _core.postprocess_masks(planes, size, threshold=0.0, num_threads=0)
+    return np.asarray(found, np.bool_)
 
 
 def _boxes(masks: Masks) -> NDArray[np.float32]:
