@@ -21,6 +21,7 @@ CLASSES = ("Sam2VideoModel", "Sam3TrackerVideoModel", "EdgeTamVideoModel")
 FRAMES = 12
 WIDTH = 128  # of the maps: transformers' pointers want another width than memories have
 HW = (75, 100)
+OBJECT_THERE = 20.0  # added to the logit of the object's presence
 
 
 class Side(NamedTuple):
@@ -39,7 +40,12 @@ class Side(NamedTuple):
 
 def theirs(name: str) -> Side:
     """Return transformers' model with random weights."""
+    import torch
+
     model = hf.make(name, width=WIDTH)
+    if name.startswith("EdgeTam"):  # whose random weights see no object anywhere
+        with torch.no_grad():
+            model.mask_decoder.pred_obj_score_head.proj_out.bias += OBJECT_THERE
     module = importlib.import_module(type(model).__module__)
     return Side(model, getattr(module, name.replace("Model", "InferenceSession")))
 

@@ -64,7 +64,7 @@ def boxes(name: str, folder: str, images: list[Any]) -> Iterator[Any]:
 
 
 def box_with_a_point(name: str, folder: str, images: list[Any]) -> Iterator[Any]:
-    """An object by its box and a point that is none of it."""
+    """An object by its box and a point outside of it."""
     yield from _predicted(
         name,
         folder,
