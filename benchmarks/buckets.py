@@ -22,8 +22,6 @@ import sam_rlx
 
 from workloads import sample_image, tiny, tiny_sam3
 
-from support import tiny_sam3_1  # which workloads finds
-
 COUNTS = (1, 4, 8, 16, 17, 20, 32, 33, 48)
 SIZE = (480, 640)  # height, width
 MEMORIES = 16  # frames until nothing more is remembered
@@ -31,6 +29,8 @@ MEMORIES = 16  # frames until nothing more is remembered
 
 def save(path: Path, quick: bool) -> Path:
     """Write a file with random weights, of what videos need."""
+    from support import tiny_sam3_1  # which workloads finds
+
     config = tiny_sam3_1.TINY if quick else tiny_sam3_1.RELEASED
     trunk = tiny_sam3.trunk_shapes(config, f"{tiny_sam3_1.NECK}trunk.")
     weights = {**tiny.random_state_dict(trunk, 0), **tiny_sam3_1.tracker_weights(config)}

@@ -1,4 +1,4 @@
-"""Sessions of SAM 3.1 in PyTorch: objects in buckets, followed by `multiplex_reference`'s tracker."""
+"""Sessions of SAM 3.1 in PyTorch: objects in buckets, which `multiplex_reference` follows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,16 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from support import multiplex_reference as reference
-from support import tiny, tiny_sam3, tiny_sam3_1, upstream, upstream_sam3, upstream_sam3_1
+from support import (
+    tiny,
+    tiny_sam3,
+    tiny_sam3_1,
+    upstream,
+    upstream_sam3,
+    upstream_sam3_1,
+    upstream_video,
+)
 from support import upstream_sam3_video as video
-from support import upstream_video
 from support.video_scripts import Step
 
 _PREFIX = tiny_sam3_1.TRACKER
