@@ -189,7 +189,7 @@ class Sam3Processor(WithModel):
                     found = self._core.concept_image
                     assert found is not None
                     clicks.append(found.take_click_embeddings())
-        out = {"encoded": together(encoded), "sam2_backbone_out": None}
+        out: State = {"encoded": together(encoded), "sam2_backbone_out": None}
         if clicks:
             out["sam2_backbone_out"] = {"encoded": together(clicks)}
         return BackboneOut(out, self.model.model, np.stack(inputs))
