@@ -115,7 +115,7 @@ def test_the_command(
     assert f"found {len(found.scores)} of 'circle'" in out
     with np.load(npz) as arrays:
         np.testing.assert_array_equal(arrays["masks"], found.masks)
-    code, out, _ = run_cli(*words, "--dry", "--json", "-")
+    code, out, _ = run_cli(*words, "--dry", "--output", tmp_path / "x.png")
     assert code == 0
     assert "would use examples" in out
     # Several images know what their results were made of.
