@@ -88,7 +88,7 @@ def test_the_published_tree_has_no_weights(tmp_path: Path) -> None:
     names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
     assert {"python/sam_rlx/assets/coins.jpg", "CMakeLists.txt", "cpp/core/tensor.h"} <= names
     assert not [name for name in names if name.endswith((".gguf", ".safetensors", ".so"))]
-    assert sum(path.stat().st_size for path in tmp_path.rglob("*.*")) < 12_000_000
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*.*")) < 13_000_000
 
 
 @pytest.mark.source_tree

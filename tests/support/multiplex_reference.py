@@ -67,8 +67,8 @@ def angles(side: int, dim: int, like: Any) -> Any:
     """Return the turns of a head's pairs of channels (side * side, dim / 2), complex."""
     exponents = torch.arange(0, dim, 4, dtype=torch.float64)[: dim // 4] / dim
     speeds = 10000.0**-exponents
-    place = torch.arange(side * side, dtype=torch.float64)
-    x, y = place % side, torch.div(place, side, rounding_mode="floor")
+    position = torch.arange(side * side, dtype=torch.float64)
+    x, y = position % side, torch.div(position, side, rounding_mode="floor")
     turns = torch.cat([torch.outer(x, speeds), torch.outer(y, speeds)], 1)
     return torch.polar(torch.ones_like(turns), turns).to(
         torch.complex128 if like.dtype == torch.float64 else torch.complex64

@@ -195,7 +195,10 @@ FrameOutput ObjectStep::run_points(Context& ctx, const Target& target, const Cli
 
 FrameOutput ObjectStep::run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask,
                                  bool multimask) const {
-  return output_of(heads().use_mask_as_output(ctx, {.backbone_features = frame.features.embedding,
+  // SAM 3.1 takes a mask as it takes points, without a memory.
+  ConstView features = frame.features.embedding;
+  if (multiplex() != nullptr) features = heads().add_no_mem_embed(ctx, features);
+  return output_of(heads().use_mask_as_output(ctx, {.backbone_features = features,
                                                     .high_res = frame.features.high_res,
                                                     .mask = mask,
                                                     .multimask_output = multimask}));
