@@ -21,8 +21,14 @@ from torch.nn import functional
 from support import upstream, upstream_sam3
 
 _sam3 = upstream_sam3.sam3
-_Module: Any = nn.Module
 _ABSENT = -1024.0
+
+
+class _Module(nn.Module):
+    """A module whose parts have no types."""
+
+    def __getattr__(self, name: str) -> Any:
+        return super().__getattr__(name)
 
 
 def _public() -> Any:
@@ -236,7 +242,7 @@ class MemoryBackbone(_Module):
         for out in (16, 64, 256, 1024):
             parts += [nn.Conv2d(channels, out, 3, 2, 1), norm(out), nn.GELU()]
             channels = out
-        self.mask_downsampler = nn.Module()
+        self.mask_downsampler = _Module()
         self.mask_downsampler.encoder = nn.Sequential(*parts, nn.Conv2d(channels, width, 1))
         self.pix_feat_proj = nn.Conv2d(width, width, 1)
         block = _sam3.memory.CXBlock(width, kernel_size=7, padding=3)
@@ -306,7 +312,7 @@ class Tracker(_Module):
             mask_in_chans=16,
         )
         self.image_pe_layer = type(self.interactive_sam_prompt_encoder.pe_layer)(width // 2)
-        self.transformer = nn.Module()
+        self.transformer = _Module()
         self.transformer.encoder = Attention(sizes)
         self.maskmem_backbone = MemoryBackbone(sizes)
         self.interactive_sam_mask_decoder = _two_way_decoder(width, sizes.decoder_mlp_dim)
@@ -452,7 +458,7 @@ class Tracker(_Module):
 
 def tracker(sizes: Sizes, seed: int = 0, presence: float = 1.0) -> Any:
     """Make a tracker with random weights, whose objects are mostly there."""
-    model = upstream.randomise(Tracker(sizes), seed)
+    model: Any = upstream.randomise(Tracker(sizes), seed)
     with torch.no_grad():
         for decoder in (model.sam_mask_decoder, model.interactive_sam_mask_decoder):
             decoder.pred_obj_score_head.layers[-1].bias += presence

@@ -151,8 +151,8 @@ class Session:
 
     def add_points(self, frame: int, obj: Any, points: Any, labels: Any, clear: bool) -> None:
         """Click on an object, with points in pixels of the video."""
-        scaled = np.asarray(points, np.float32) / np.array(self.hw[::-1], np.float32)
-        scaled = torch.from_numpy(scaled * np.float32(self.network.side))
+        fractions = np.asarray(points, np.float32) / np.array(self.hw[::-1], np.float32)
+        scaled = torch.from_numpy(fractions * np.float32(self.network.side))
         kinds = torch.tensor(labels, dtype=torch.int32)
         if not clear and (frame, obj) in self.points:
             before = self.points[frame, obj]

@@ -192,9 +192,8 @@ def test_the_same_image(
     """Examples of the image itself are its boxes, bit for bit."""
     image, (boxes, labels) = images[SEARCHED], SHOWN["tall 451x300"]
     boxes = in_pixels(boxes, image)
-    by_box = predictor.predict(
-        image, text=text, boxes=boxes, box_labels=labels, threshold=THRESHOLD
-    )
+    options = {"text": text, "threshold": THRESHOLD}
+    by_box = predictor.predict(image, boxes=boxes, box_labels=labels, **options)
     examples = predictor.encode_examples(None, boxes, labels)
     same(by_box, predictor.predict(examples=examples, **options))
     other = predictor.encode_examples(image, boxes, labels)
