@@ -27,7 +27,7 @@ std::span<const Release> releases() {
               .files = {{"3.0", "sam3.pt", 3'450'062'241}}},
       Release{.variant = kVariant31,
               .name = "sam3.1",
-              .purpose = "all that a text names, in images",
+              .purpose = "all that a text names, and many objects in videos",
               .source = "https://github.com/facebookresearch/sam3",
               .license = "SAM License",
               .license_url = "https://github.com/facebookresearch/sam3/blob/main/LICENSE",

@@ -56,6 +56,7 @@ def test_a_step_gives_what_transformers_gives(folder, step):
         if found.dtype == torch.bool:
             assert (found != expected).float().mean() < 5e-3  # memories are bfloat16 on both sides
         elif found.dtype == torch.float32:
-            np.testing.assert_allclose(found, expected, atol=1)
+            pixel, score = 1.0, 0.02  # of boxes, and of what is between 0 and 1
+            np.testing.assert_allclose(found, expected, atol=pixel if found.ndim == 2 else score)
         else:
             assert found.tolist() == expected.tolist()

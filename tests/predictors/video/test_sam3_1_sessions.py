@@ -84,3 +84,51 @@ def test_many_objects(parity, models, count):
     steps += [("points", 4, 0, [[30, 30]], [1]), ("track", {"start_frame": 4})]
     frames = upstream_video.clip(30 if cases.full else 10, HW)
     sessions.check(parity, *models, frames, steps)
+
+
+# ---------------------------------------------------------------- texts, files
+
+
+TEXT_OPTIONS = {"score_threshold_detection": 0.02, "new_det_thresh": 0.02, "hotstart_delay": 0}
+
+
+@pytest.fixture(scope="module")
+def finding(tmp_path_factory):
+    """A model that finds something of a text on the clip."""
+    return build(tmp_path_factory.mktemp("texts"), seed=5)[0]
+
+
+def begun(model, frames, kind, threads=1):
+    """A session before its first propagation: with objects of two buckets, or a text."""
+    options = {"text_options": TEXT_OPTIONS} if kind == "text" else {}
+    session = sam_rlx.VideoPredictor(model, frames, num_threads=threads, **options)
+    if kind == "text":
+        return session.add_text("yellow school bus")
+    for _, frame, name, box in discs(18):
+        session.add_prompt(frame, name, box=box)
+    return session
+
+
+def shown(session, **options):
+    """Frames, with the bits of their masks, and scores."""
+    return [
+        (frame.frame_index, {k: m.tobytes() for k, m in frame.masks.items()}, frame.scores)
+        for frame in session.propagate(**options)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "count"), [("text", 2), ("boxes", 18)])
+def test_threads_change_no_bit(finding, kind, count):
+    frames = upstream_video.clip(6, HW)
+    found = shown(begun(finding, frames, kind))
+    assert len(found[-1][1]) == count
+    assert shown(begun(finding, frames, kind, 2)) == found
+
+
+def test_a_session_goes_on_from_a_file(finding, tmp_path):
+    frames = upstream_video.clip(6, HW)
+    session = begun(finding, frames, "boxes")
+    first = shown(session, max_frames=3)
+    session.save(tmp_path / "session.safetensors")
+    again = sam_rlx.VideoPredictor.load(tmp_path / "session.safetensors", finding, frames)
+    assert first + shown(again, start_frame=3) == shown(begun(finding, frames, "boxes"))
