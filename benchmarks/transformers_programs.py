@@ -30,7 +30,7 @@ from sam_rlx.conversion import convert
 
 from programs import comparison, tables
 
-RUN = Path(__file__).resolve().parent / "programs" / "transformers" / "run.py"
+RUN = Path(__file__).resolve().parent / "programs" / "transformers" / "four_ways.py"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "compat.md"
 MARK = "programs of transformers"
 HEAD = "| program | steps | least IoU | transformers, s | here, s | no PyTorch, s | note |"

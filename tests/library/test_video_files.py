@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +33,27 @@ STRETCH, MOST = (900, 4000) if cases.full else (120, 700)
 STRETCHES = 5
 
 
-def grows(frames: Iterator[Any]) -> bool:
+def grows(frames: Iterator[Any], taken: Callable[[], int] = resident) -> bool:
     """Tell whether each of some stretches of frames takes memory, after those that fill it."""
     for _ in itertools.islice(frames, 120):
         pass
     for _ in range(STRETCHES):
-        before = resident()
+        before = taken()
         for _ in itertools.islice(frames, STRETCH):
             pass
-        if resident() - before < MOST:
+        if taken() - before < MOST:
             return False
     return True
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
-def test_growing_memory_is_seen() -> None:
-    kept = []
-    assert grows(kept.append(bytearray(b"1") * 10_000) for _ in itertools.count())
+@pytest.mark.parametrize(("kept", "leak"), [(MOST // STRETCH + 1, True), (0, False)])
+def test_a_leak_is_what_grows_in_each_stretch(kept: int, leak: bool) -> None:
+    """Of kilobytes a frame; the first stretch takes more in any case."""
+    more = itertools.chain(itertools.repeat(kept, 130), [5 * MOST], itertools.repeat(kept))
+    total = itertools.accumulate(more)
+    seen = [0]
+    frames = (seen.append(next(total)) for _ in itertools.count())
+    assert grows(frames, lambda: seen[-1]) == leak
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")

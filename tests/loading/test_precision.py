@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
-from support import tiny_edgetam, tiny_mobile_sam
+from support import tiny_edgetam, tiny_mobile_sam, tiny_sam3_1
 from support.cases import quick
 from support.ops import ISAS, THREADS
 
@@ -120,9 +120,12 @@ def test_every_pattern_means_layers(name):
     patterns = re.findall(r'"([^"]+)"', "".join(blocks))
     assert patterns
     tensors = [tensor for tensor, *_ in sam_rlx.model.list_tensors(sam_rlx.load_model(name).source)]
-    others = {"sam-nano": tiny_mobile_sam.shapes_of, "sam2-nano": tiny_edgetam.shapes_of}
-    if name in others:
-        tensors += others[name]()
+    others = {
+        "sam-nano": tiny_mobile_sam.shapes_of,
+        "sam2-nano": tiny_edgetam.shapes_of,
+        "sam3-nano": lambda: tiny_sam3_1.tracker_shapes(32),
+    }
+    tensors += others[name]()
     for pattern in patterns:
         expression = re.compile(re.escape(pattern).replace(r"\*", r"[^.]+") + r"\..*weight$")
         assert any(map(expression.match, tensors)), pattern

@@ -49,8 +49,8 @@ def run() -> Any:
     """The module that runs programs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(FOLDER)
-        yield importlib.import_module("run")
-    del sys.modules["run"]
+        yield importlib.import_module("four_ways")
+    del sys.modules["four_ways"]
 
 
 def processor_of(name: str) -> Any:
@@ -131,7 +131,7 @@ def test_programs_run_in_processes_of_their_own(run: Any, job: Any, way: str, tm
     asked = [job("sam", "Sam"), job("clicks", "Sam2"), job("everything", "Sam")]
     (tmp_path / "jobs.json").write_text(json.dumps(asked), encoding="utf-8")
     before, after = WAYS[way]
-    words = [*before, FOLDER / "run.py", tmp_path / "jobs.json", tmp_path / "out.npz", *after]
+    words = [*before, FOLDER / "four_ways.py", tmp_path / "jobs.json", tmp_path / "out.npz", *after]
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "out.npz") as found:

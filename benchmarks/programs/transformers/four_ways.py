@@ -1,7 +1,7 @@
 """Runs programs of this folder and writes what they give.
 
-    python run.py JOBS.json OUT.npz [--changed | --without-torch]
-    python -m sam_rlx.compat --with transformers run.py JOBS.json OUT.npz
+    python four_ways.py JOBS.json OUT.npz [--changed | --without-torch]
+    python -m sam_rlx.compat --with transformers four_ways.py JOBS.json OUT.npz
 
 JOBS.json is a list of objects: "file", a program; "arguments", the first of each step; "images",
 paths of the images that follow them; "steps", names of its steps if not all; "values", constants
