@@ -136,8 +136,7 @@ def main() -> int:
                 lost.append(file)
     if options.page:
         tables.write(PAGE, MARK, HEAD, rows)
-    print(f"{len(rows) - len(lost)} of {len(rows)} as expected" + "".join(f", {n}" for n in lost))
-    return 1 if lost else 0
+    return tables.closing(rows, lost)
 
 
 if __name__ == "__main__":

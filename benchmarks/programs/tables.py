@@ -23,3 +23,9 @@ def write(page: Path, name: str, head: str, rows: Sequence[str]) -> None:
     lines = [head, "|" + " --- |" * (head.count("|") - 1), *rows]
     after = rest.split(end)[1]
     page.write_text(before + begin + "\n".join(lines) + "\n" + end + after, encoding="utf-8")
+
+
+def closing(rows: Sequence[str], lost: Sequence[str]) -> int:
+    """Print how many rows are as expected, and the names of the others; return the exit status."""
+    print(f"{len(rows) - len(lost)} of {len(rows)} as expected" + "".join(f", {n}" for n in lost))
+    return 1 if lost else 0
