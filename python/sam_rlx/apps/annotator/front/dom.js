@@ -39,6 +39,13 @@ export function text(element, value) {
   if (element.textContent !== value) element.textContent = value;
 }
 
+// Whether an element is to be drawn anew: what it is drawn from is not what it was the last time.
+export function isStale(element, ...from) {
+  const { drawnFrom } = element;
+  element.drawnFrom = from;
+  return !drawnFrom || from.some((part, at) => part !== drawnFrom[at]);
+}
+
 // Bring the children of an element in line with a list of values: each has an element of its own,
 // which stays while its key does, so that focus and clicks on it last.
 export function keyed(parent, values, keyOf, create, update) {

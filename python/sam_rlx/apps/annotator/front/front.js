@@ -625,6 +625,7 @@ export class Front {
     const done = () => {
       field.remove();
       place.textContent = before;
+      place.parentElement.drawnFrom = null; // others may have written there meanwhile
       end();
       const words = field.value.trim();
       if ((words || empty) && words !== before) act(words);

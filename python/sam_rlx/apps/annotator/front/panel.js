@@ -1,6 +1,6 @@
 // The lists beside the image: classes, objects, what was found and is not kept, what is to be checked.
 
-import { css, icon, keyed, light, make, show, text } from "./dom.js";
+import { css, icon, isStale, keyed, light, make, show, text } from "./dom.js";
 import { colorOf, currentOf, isClip } from "./state.js";
 import { WORDS } from "./words.js";
 
@@ -127,26 +127,28 @@ export class Panel {
     light(this.names, "on", state.names);
     this.outline.ariaPressed = `${state.outline}`;
     this.names.ariaPressed = `${state.names}`;
+    const locks = this.front.can("lock");
     keyed(this.list, objects, (one) => one.id, (one) => this.row(one.id), (row, one) => {
-      const on = one.id === current;
+      const [on, off, also] = [one.id === current, hidden.has(one.id), state.chosen.has(one.id)];
+      if (!isStale(row, one, on, off, also, locks, state.project)) return;
+      const [swatch, name, score, buttons] = row.children;
+      if (!name.querySelector("input")) text(name, one.name);
       light(row, "on", on);
       row.ariaSelected = `${on}`;
-      light(row, "off", hidden.has(one.id));
-      light(row, "also", state.chosen.has(one.id));
+      light(row, "off", off);
+      light(row, "also", also);
       row.title = WORDS.rename(one.name);
-      const [swatch, name, score, buttons] = row.children;
       swatch.style.background = css(colorOf(state, one));
-      if (!name.querySelector("input")) text(name, one.name);
       text(score, one.score === null ? "" : one.score.toFixed(2));
       const [lock, eye, bin] = buttons.children;
-      show(lock, this.front.can("lock"));
+      show(lock, locks);
       light(lock, "set", one.locked);
       lock.ariaPressed = `${!!one.locked}`;
       lock.ariaLabel = lock.title = WORDS.lockOne(one.name);
-      eye.ariaPressed = `${hidden.has(one.id)}`;
+      eye.ariaPressed = `${off}`;
       eye.ariaLabel = eye.title = WORDS.hideOne(one.name);
       bin.ariaLabel = bin.title = WORDS.deleteOne(one.name);
-      light(eye, "set", hidden.has(one.id));
+      light(eye, "set", off);
       if (on && !row.wasOn) row.scrollIntoView({ block: "nearest" });
       row.wasOn = on;
     });

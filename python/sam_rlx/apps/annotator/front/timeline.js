@@ -1,6 +1,6 @@
 // Below the image: the queue's pictures, or the frames of a clip.
 
-import { css, icon, keyed, light, make, show, text } from "./dom.js";
+import { css, icon, isStale, keyed, light, make, show, text } from "./dom.js";
 import { colorOf, isClip } from "./state.js";
 import { WORDS } from "./words.js";
 
@@ -114,11 +114,8 @@ export class Timeline {
       label.firstChild.style.background = css(color);
       text(label.lastChild.firstChild, one.name);
       light(lane, "on", one.id === state.current);
-      const seen = [one, state.lanes.get(one.id), state.checks, `${color}`];
-      if (!track.seen || seen.some((part, at) => part !== track.seen[at])) {
-        track.seen = seen;
+      if (isStale(track, one, state.lanes.get(one.id), state.checks, `${color}`))
         track.replaceChildren(...this.marks(state, one, color), make("span.head"));
-      }
       track.lastChild.style.left = `${(100 * (frame + 0.5)) / image.frames}%`;
       track.ariaValueNow = `${frame + 1}`;
       track.ariaValueMax = `${image.frames}`;

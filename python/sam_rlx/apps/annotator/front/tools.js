@@ -28,6 +28,7 @@ export class Tools {
   fingers = new Map(); // id of a pointer that is down -> where
   hoverAt = null; // where the pointer is and what is not asked yet
   hoverSeq = 0;
+  rawTime = 0; // of the last move that was answered before its frame
   selected = null; // the last click that selected: {at, time}
 
   constructor(front) {
@@ -36,6 +37,7 @@ export class Tools {
     const { canvas } = this.stage;
     for (const name of ["down", "move", "up"])
       front.listen(canvas, `pointer${name}`, (event) => this[name](event));
+    front.listen(canvas, "pointerrawupdate", (event) => this.rawMove(event));
     front.listen(canvas, "pointercancel", () => this.end());
     for (const name of ["pointerup", "pointercancel", "pointerleave"])
       front.listen(canvas, name, (event) => this.fingers.delete(event.pointerId));
@@ -114,6 +116,19 @@ export class Tools {
         this.front.shift(drag.left + at.u - drag.at.u, drag.top + at.v - drag.at.v);
       return;
     }
+    if (event.timeStamp !== this.rawTime) this.over(at, event);
+  }
+
+  // A move as soon as it is known: `pointermove` tells of it with the browser's next frame.
+  rawMove(event) {
+    if (this.state.drag || this.fingers.size > 1) return;
+    this.rawTime = event.timeStamp;
+    this.over(this.stage.point(event), event);
+  }
+
+  // What is under the pointer: a prompt, a kept object, or a hover to be asked for.
+  over(at, event) {
+    const { state } = this;
     const pointed = this.kept(at, event);
     this.point = this.promptAt(at);
     this.front.choose({ pointer: at, aimed: null, pointed: pointed?.id ?? null });
