@@ -105,6 +105,11 @@ CLICK = f"""async ([x, y]) => {{
   front.flush();
   return [performance.now() - start, received];
 }}"""
+# Whether the first image is there to be clicked on.
+SHOWN = f"""() => {{
+  const {{ bitmap, objectless, status }} = {FRONT}?.state ?? {{}};
+  return bitmap && !objectless && !status.text;
+}}"""
 REDRAW = f"""(count) => {{
   const front = {FRONT}, times = [];
   const context = document.querySelector("canvas.srx-view").getContext("2d");
@@ -285,7 +290,7 @@ def opening(chrome: Any, args: argparse.Namespace, table: Table, folder: Path) -
             view = View(chrome, "about:blank")
             start = time.perf_counter()
             view.go(server.project(many))
-            view.idle()
+            view.page.wait_for_function(SHOWN)  # `idle` would read 10,000 names at each look
             seconds = time.perf_counter() - start
             sizes.append(resident(server))
             view.close()

@@ -220,10 +220,18 @@ def test_a_view_sees_what_there_is(session: ImageSession, view: View) -> None:
     assert (mask_of(state[0][0]["masks"][0], state[0][1][0]) == sent).all()
 
 
-def test_hover_is_what_a_click_gives(session: ImageSession, view: View) -> None:
+@pytest.mark.parametrize("begun", ["nothing", "box", "mask"])
+def test_hover_is_what_a_click_gives(session: ImageSession, view: View, begun: str) -> None:
+    if begun == "box":
+        session.call("box", box=[60, 50, 130, 120])
+    elif begun == "mask":
+        mask = np.zeros((303, 384), np.bool_)
+        mask[80:110, 30:90] = True
+        session.call("start", mask=mask)
+    before = session.document.objects
     session.receive({"type": "hover", "view": "a", "seq": 2, "x": POINT[0], "y": POINT[1]})
     head, buffers = view.wait("hover", 2)
-    assert session.document.objects == ()
+    assert session.document.objects == before
     session.call("click", x=POINT[0], y=POINT[1])
     mask = session.document.objects[0].mask
     assert (mask_of(head["mask"], buffers[0]) == mask).all()

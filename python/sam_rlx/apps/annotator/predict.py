@@ -87,7 +87,7 @@ class Clicks:
         self._num_threads = num_threads
         self._encode = encode
         self._full = ImagePredictor(model, num_threads=num_threads)
-        self._small = ImagePredictor(model, num_threads=hover_threads(num_threads))
+        self._small = _core.ImagePredictor(model.core, hover_threads(num_threads))
         self._concepts: ConceptPredictor | None = None
         self._image: NDArray[np.uint8] | None = None
         self._searched: NDArray[np.uint8] | None = None  # the image that `_concepts` has encoded
@@ -104,7 +104,7 @@ class Clicks:
             self._full.set_image(image)
         else:
             self._full.set_image_embedding(list(self._encode(image, False)), hw)
-        self._small.set_image_embedding(list(self._full.image_embeddings), preview_hw(hw))
+        self._small.set_image_embeddings(list(self._full.image_embeddings), preview_hw(hw))
         self._image = image
 
     def predict(self, prompts: dict[str, Any]) -> MaskPrediction:
@@ -112,21 +112,25 @@ class Clicks:
         return self._full.predict(**prompts)
 
     def hover(self, prompts: dict[str, Any]) -> tuple[PackedMask, float]:
-        """Predict at the size of a preview: the best mask and its predicted IoU."""
+        """Predict at the size of a preview: the best mask and its predicted IoU.
+
+        Only this one of the candidates is made larger.
+        """
         assert self._image is not None
-        height, width = self._image.shape[:2]
-        small = preview_hw((height, width))
-        if small != (height, width):
-            scale = np.array([small[1] / width, small[0] / height])
-            points, box = prompts["point_coords"], prompts["box"]
-            prompts = {
-                **prompts,
-                "point_coords": None if points is None else np.asarray(points) * scale,
-                "box": None if box is None else np.asarray(box) * np.tile(scale, 2),
-            }
-        found = self._small.predict(**prompts)
-        best = found.best()
-        return PackedMask.of(found.masks[best.index]), best.iou_prediction
+        hw = self._image.shape[:2]
+        scale = np.flip(np.divide(preview_hw(hw), hw))
+        points, box, start = (prompts[name] for name in ("point_coords", "box", "mask_input"))
+        found = self._small.decode(
+            None if points is None else np.asarray(points, float)[None] * scale,
+            None if points is None else np.asarray(prompts["point_labels"], np.int32)[None],
+            None if box is None else np.asarray(box, float)[None] * np.tile(scale, 2),
+            None if start is None else start[None],
+            multimask_output=prompts["multimask_output"],
+        )
+        scores = found.iou_predictions[0]
+        best = int(scores.argmax())
+        masks = self._small.upscale(found.low_res_masks[:, best : best + 1])
+        return PackedMask.of(masks[0, 0]), float(scores[best])
 
     def logits(self, start: PackedMask | None) -> NDArray[np.float32] | None:
         """Return the logits of a mask that an object began with."""

@@ -28,6 +28,7 @@ export class Front {
   frameSeq = 0;
   frameWanted = null;
   thumbSeq = 0;
+  thumbsWanted = []; // numbers of the images whose pictures are seen
 
   // `host` is what a page can do beside messages; null in a notebook.
   constructor(model, root, host) {
@@ -540,14 +541,15 @@ export class Front {
 
   // Ask for the pictures of the queue that are seen, one after the other.
   wantThumbs(indices) {
-    this.thumbsWanted = indices.filter((at) => !this.state.thumbs.has(at));
+    this.thumbsWanted = indices;
     this.askThumb();
   }
 
   askThumb() {
-    if (!this.thumbsWanted?.length || this.wire.waiting.has(this.thumbSeq) || this.wire.slow ||
-      !this.state.bitmap || this.state.link !== "open") return;
-    this.thumbSeq = this.wire.send("thumbnail", { index: this.thumbsWanted.shift() });
+    const { state, wire } = this;
+    if (wire.waiting.has(this.thumbSeq) || wire.slow || !state.bitmap || state.link !== "open") return;
+    const index = this.thumbsWanted.find((at) => !state.thumbs.has(at));
+    if (index !== undefined) this.thumbSeq = wire.send("thumbnail", { index });
   }
 
   // Ask for masks at full resolution where they are seen, with a quarter of the view around.
