@@ -33,19 +33,31 @@ def device() -> Any:
 class Parameter:
     """One weight of a model: what it is called and how large it is.
 
-    Attributes
+    Parameters
     ----------
+    name : str
+        Its name.
     shape : tuple of int
         Its shape.
-    requires_grad : bool
-        Always False; to set True is an error.
+    frozen : set of str
+        Names that the program has frozen, of all parameters of the model.
     """
 
     shape: tuple[int, ...]
-    requires_grad: bool
 
-    def __init__(self, name: str, shape: tuple[int, ...]) -> None:
-        vars(self).update(_name=name, shape=shape, requires_grad=False)
+    def __init__(self, name: str, shape: tuple[int, ...], frozen: set[str]) -> None:
+        vars(self).update(_name=name, shape=shape, _frozen=frozen)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the program has not frozen it, as upstream; to set True is an error."""
+        return vars(self)["_name"] not in vars(self)["_frozen"]
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value:
+            refuse("training", f"{vars(self)['_name']}.requires_grad = {value!r}")
+        vars(self)["_frozen"].add(vars(self)["_name"])
 
     def numel(self) -> int:
         """Return how many numbers it has."""
@@ -78,11 +90,12 @@ class Parameter:
         refuse("training", f"{vars(self)['_name']}.{name}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name != "requires_grad" or value:
+        if name != "requires_grad":
             refuse("training", f"{vars(self)['_name']}.{name} = {value!r}")
+        super().__setattr__(name, value)
 
 
-def parameters_of(path: str, is_sam: bool) -> list[tuple[str, Parameter]]:
+def parameters_of(path: str, is_sam: bool, frozen: set[str]) -> list[tuple[str, Parameter]]:
     """Return the parameters of a file by name, in the order of the file.
 
     Parameters
@@ -91,12 +104,14 @@ def parameters_of(path: str, is_sam: bool) -> list[tuple[str, Parameter]]:
         The file or folder of the weights.
     is_sam : bool
         Whether the encoding of points is a parameter: of SAM and SAM-HQ.
+    frozen : set of str
+        Names of those that the program has frozen; more are added as it freezes them.
     """
     found = []
     for name, _, shape in _core.list_tensors(path):
         if name.endswith(_BUFFERS) or (name.endswith(_ENCODING) and not is_sam):
             continue
-        found.append((name, Parameter(name, tuple(shape))))
+        found.append((name, Parameter(name, tuple(shape), frozen)))
     return found
 
 
