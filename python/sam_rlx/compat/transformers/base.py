@@ -9,10 +9,12 @@ from typing import Any, ClassVar, Self
 
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common import descriptions
 from sam_rlx.compat.common.state_dicts import LoadResult
 from sam_rlx.compat.common.turns import Turns
-from sam_rlx.compat.transformers import descriptions, refusals, weights
+from sam_rlx.compat.transformers import refusals, weights
 from sam_rlx.compat.transformers.configs import PretrainedConfig
+from sam_rlx.compat.transformers.descriptions import parameters_of
 from sam_rlx.compat.transformers.options import LoadOptions
 from sam_rlx.compat.transformers.targets import is_dtype, precision_of, require_cpu
 from sam_rlx.model import Model
@@ -204,7 +206,7 @@ class PreTrainedModel:
         """Yield names and descriptions of the parameters, which cannot be changed."""
         begin = f"{prefix}." if prefix else ""
         is_sam = self.model.family == "sam"
-        for name, each in descriptions.parameters_of(self._first.source, is_sam, self._frozen):
+        for name, each in parameters_of(self._first.source, is_sam, self._frozen):
             yield begin + name, each
 
     def parameters(self, recurse: bool = True) -> Iterator[descriptions.Parameter]:
