@@ -1,6 +1,6 @@
 """Runs programs of the package index, untouched, on Meta's packages and on the drop-ins.
 
-    python benchmarks/upstream_programs.py CACHE [--only NAME ...] [--light] [--repeat 3]
+    python benchmarks/upstream_programs.py CACHE [--only NAME ...] [--light] [--repeat 3] [--cpu]
 
 Each program of ``programs/meta/programs.toml`` has a driver, which uses it as its users do, on a
 image or a clip. The driver runs in an environment of its own, which is made in the folder CACHE
@@ -8,7 +8,8 @@ at its first use: pinned packages without what they require, in front of the env
 this, which needs PyTorch, Meta's packages and `sam_rlx` (extras ``test`` and ``parity``). It runs
 once by Python, with Meta's packages, and once by ``python -m sam_rlx.compat``, both with the
 weights of the packaged models. What programs ask others for (detectors, downloads) is stubbed.
-``--reuse`` runs the drop-ins alone, beside Meta's results of before.
+``--reuse`` runs the drop-ins alone, beside Meta's results of before. With ``--cpu`` seconds are CPU
+seconds of one core, which others on the machine change little.
 
 Prints a row for each program: the least IoU of its masks, seconds of both, the error. ``--page``
 writes the table into docs/compat.md. The exit status is 1 if a program runs less far
@@ -75,7 +76,7 @@ def one_side(python: Path, driver: Path, out: Path, options: Any, ours: bool) ->
             env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(options.wheel), before]))
         command = [str(python), *where, str(driver), str(out), str(options.weights)]
         done = subprocess.run(
-            [*command, str(options.repeat)],
+            [*command, str(options.repeat), "process_time" if options.cpu else "perf_counter"],
             cwd=Path(name, "work"),
             env=env,
             capture_output=True,
@@ -152,10 +153,13 @@ def main() -> int:
     parser.add_argument("--light", action="store_true", help="programs that install in seconds")
     parser.add_argument("--repeat", type=int, default=1, help="the quickest run counts")
     parser.add_argument("--reuse", action="store_true", help="Meta's results of before, if any")
+    parser.add_argument("--cpu", action="store_true", help="CPU seconds of one core (Linux)")
     parser.add_argument("--sam-rlx", type=Path, help="a wheel instead of what is installed here")
     parser.add_argument("--page", action="store_true", help="write the table into docs/compat.md")
     parser.add_argument("--verbose", action="store_true", help="print the errors in full")
     options = parser.parse_args()
+    if options.cpu:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # child processes too
     options.cache = options.cache.resolve()
     options.weights = weights.write(options.cache / "weights")
     options.wheel = options.sam_rlx and environments.with_wheel(options.sam_rlx, options.cache)

@@ -13,6 +13,7 @@ from sam_rlx.compat import segment_anything as ours
 from sam_rlx.compat.segment_anything.modeling import Sam
 from sam_rlx.compat.segment_anything.utils import amg
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
+from support import parity
 
 POINTS = np.array([[300, 200], [80, 350]])
 LABELS = np.array([1, 0])
@@ -59,8 +60,11 @@ def test_names_arguments_and_defaults_are_upstreams(upstream: Any) -> None:
     assert theirs | {"nano", "vit_t"} == set(ours.sam_model_registry)  # vit_t: MobileSAM's
     for name in ("build_sam_vit_b", "build_sam_vit_l", "build_sam_vit_h", "build_sam"):
         assert _arguments(getattr(segment_anything, name)) == _arguments(getattr(ours, name))
-    for kind in ("SamPredictor", "SamAutomaticMaskGenerator"):
-        theirs, mine = getattr(segment_anything, kind), getattr(ours, kind)
+    kinds = ("SamPredictor", "SamAutomaticMaskGenerator")
+    pairs = [(getattr(segment_anything, kind), getattr(ours, kind)) for kind in kinds]
+    pairs.append((segment_anything.utils.transforms.ResizeLongestSide, ResizeLongestSide))
+    for theirs, mine in pairs:
+        kind = theirs.__name__
         for name in [*(n for n in vars(theirs) if not n.startswith("_")), "__init__"]:
             assert hasattr(mine, name), f"{kind}.{name}"
             if callable(getattr(theirs, name)):
@@ -280,8 +284,24 @@ def test_set_torch_image_equals_set_image(predictor: ours.SamPredictor, image: n
     predictor.set_torch_image(resized.astype(np.float32), image.shape[:2])
     for left, right in zip(predictor.predict(box=BOX), expected, strict=True):
         np.testing.assert_array_equal(left, right)
-    with pytest.raises(sam_rlx.UnsupportedError, match="whole grey levels"):
-        predictor.set_torch_image(resized + 0.5, image.shape[:2])
+
+
+@pytest.mark.parity
+def test_images_are_resized_as_upstream_does_with_pytorch(upstream: Any) -> None:
+    """The size follows from B and C, which upstream takes for rows and columns."""
+    import torch
+    from segment_anything.utils import transforms
+
+    rng = np.random.default_rng(1)
+    for shape in ((1, 3, 37, 52), (2, 3, 9, 5)):
+        values = torch.from_numpy(rng.uniform(0, 255, shape))
+        theirs, mine = transforms.ResizeLongestSide(33), ResizeLongestSide(33)
+        found = mine.apply_image_torch(values.float())
+        expected = theirs.apply_image_torch(values.float())
+        assert found.shape == expected.shape
+        parity.close(found.numpy(), theirs.apply_image_torch(values).numpy(), expected.numpy())
+        levels = values.to(torch.uint8)
+        assert torch.equal(mine.apply_image_torch(levels), theirs.apply_image_torch(levels))
 
 
 def test_small_regions_are_removed() -> None:

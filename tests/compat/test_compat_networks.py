@@ -71,6 +71,29 @@ def test_what_a_network_cannot_do(pair: Any) -> None:
     assert type(copy.copy(ours)) is type(pickle.loads(pickle.dumps(ours))) is type(ours)
 
 
+def test_parameters_are_counted_and_frozen_as_upstreams(pair: Any) -> None:
+    told = []
+    for network in pair:
+        named = [(name, tuple(x.shape), x.numel()) for name, x in network.named_parameters()]
+        for name, each in network.named_parameters():
+            assert each.requires_grad
+            if name.startswith("image_encoder."):
+                each.requires_grad = False
+        left = sum(x.numel() for x in network.parameters() if x.requires_grad)
+        told.append((sorted(named), left))
+    assert told[0] == told[1]
+    assert 0 < told[0][1] < sum(x.numel() for x in pair[0].parameters())
+    trained = [x for x in pair[0].parameters() if x.requires_grad]
+    for call in (
+        lambda: torch.optim.Adam(trained),
+        lambda: trained[0].grad,
+        pair[0].requires_grad_,
+    ):
+        with pytest.raises(sam_rlx.UnsupportedError, match="train with upstream's package"):
+            call()
+    assert not any(x.requires_grad for x in pair[0].requires_grad_(False).parameters())
+
+
 def test_sizes_of_results_as_of_tensors_and_of_arrays() -> None:
     values = np.arange(24.0).reshape(2, 3, 4)
     ours, theirs = as_tensor(values), torch.from_numpy(values)

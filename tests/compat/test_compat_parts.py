@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx.compat.sam2.build_sam import build_sam2
+from sam_rlx.compat.segment_anything import SamPredictor
 from sam_rlx.compat.segment_anything.modeling import Sam
 from support import parity, tiny, tiny_sam2
 
@@ -117,6 +118,46 @@ def test_shapes_that_do_not_fit(networks):
         ours.prompt_encoder(None, None, torch.zeros(1, 1, 3, 3))
     with pytest.raises(AttributeError, match="a part of the network"):
         ours.mask_decoder.transformer()
+
+
+def images(seed, shape):
+    """Values that no image of whole grey levels has after `preprocess`."""
+    return torch.from_numpy(np.random.default_rng(seed).uniform(0, 1, shape).astype(np.float32))
+
+
+def test_image_encoder_takes_what_a_program_normalizes_itself(networks):
+    """MedSAM's inference scales images to 0 .. 1."""
+    ours, single, exact = networks
+    side = tiny.TINY.img_size
+    pixels = images(1, (2, 3, side, side))
+    found = ours.image_encoder(pixels)
+    with torch.no_grad():
+        narrow = single.image_encoder(pixels)
+    with torch.no_grad(), upstream.float64():
+        wide = exact.image_encoder(pixels.double())
+    assert found.shape == narrow.shape
+    parity.close(found.numpy(), wide.numpy(), narrow.numpy())
+    with pytest.raises(RuntimeError, match="image_encoder: expected"):
+        ours.image_encoder(pixels[:, :, 1:])
+
+
+def test_floats_of_all_values_as_an_image(networks):
+    ours, single, exact = networks
+    side = tiny.TINY.img_size
+    pixels = 255 * images(2, (3, side - 31, side))
+    record = {"image": pixels, "original_size": (90, 131)}
+    record["boxes"] = torch.tensor([[9.0, 12, 70, 60]])
+    [found] = ours([record], multimask_output=True)
+    [narrow] = single([record], multimask_output=True)
+    with upstream.float64():
+        [wide] = exact([{**record, "image": pixels.double()}], multimask_output=True)
+    for name in ("iou_predictions", "low_res_logits"):
+        parity.close(found[name].numpy(), wide[name].numpy(), narrow[name].numpy(), name)
+    predictor = SamPredictor(ours)
+    predictor.set_torch_image(pixels[None], (90, 131))
+    again = predictor.predict_torch(None, None, record["boxes"])
+    for left, name in zip(again, ("masks", "iou_predictions", "low_res_logits"), strict=True):
+        assert torch.equal(left, found[name])
 
 
 def test_forward_image(sam2_checkpoint):

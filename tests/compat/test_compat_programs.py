@@ -306,14 +306,8 @@ def test_parts_of_the_image_network(sam):
     resized = predictor.transform.apply_image(image).transpose(2, 0, 1)[None]
     found = sam.image_encoder(sam.preprocess(torch.from_numpy(resized.copy())))
     assert torch.equal(found, predictor.features)
-    with pytest.raises(sam_rlx.UnsupportedError, match="whole grey levels"):
-        sam.image_encoder(sam.preprocess(resized + np.float32(0.3)))
     assert sam.pixel_mean.shape == sam.pixel_std.shape == (3, 1, 1)
-    parameters = iter(sam.parameters())
-    assert next(parameters).device.type == "cpu"
-    for call in (lambda: next(parameters),):
-        with pytest.raises(sam_rlx.UnsupportedError, match="expected"):
-            call()
+    assert next(sam.parameters()).device.type == "cpu"
 
 
 # ---------------------------------------------------------------- configs

@@ -128,6 +128,16 @@ def test_maps_of_the_backbone(processor, network, images):
     assert torch.equal(again["vision_features"], ours["vision_features"])
 
 
+@pytest.mark.parametrize("axis", [0, -1])
+def test_maps_are_those_of_the_image_that_was_encoded(processor, images, axis):
+    """They are computed later: what a program writes into its array before has no effect."""
+    image = np.ascontiguousarray(np.moveaxis(images["odd 303x384"], -1, axis))
+    before = processor.set_image(image.copy())["backbone_out"]["vision_features"]
+    out = processor.set_image(image)["backbone_out"]
+    image[:] = 0
+    assert torch.equal(out["vision_features"], before)
+
+
 @pytest.mark.parametrize(
     ("box", "label"), [(BOXES[0], "no"), (BOXES[0], None), (["a"] * 4, True), ({"x": 1}, True)]
 )

@@ -129,6 +129,22 @@ def test_forward(sam, sam_hq, reference, image, hq_token_only):
     assert mine["masks"].shape == other["masks"].shape == (2, 1, *image.shape[:2])
     assert (np.asarray(mine["masks"]) == other["masks"].numpy()).mean() > 0.999
     np.testing.assert_allclose(mine["low_res_logits"], other["low_res_logits"], atol=2e-3)
+    with pytest.raises(sam_rlx.UnsupportedError, match="whole grey levels"):
+        sam([{**record, "image": pixels + 0.5}], True, hq_token_only)
+
+
+@pytest.mark.parity
+def test_image_encoder_gives_the_maps_of_its_global_blocks(sam, reference):
+    import torch
+
+    side = tiny.TINY.img_size
+    pixels = np.random.default_rng(3).uniform(0, 1, (2, 3, side, side)).astype(np.float32)
+    mine, maps = sam.image_encoder(torch.from_numpy(pixels))
+    with torch.no_grad():
+        other, inner = reference.image_encoder(torch.from_numpy(pixels))
+    assert len(maps) == len(inner) > 0
+    for left, right in zip((mine, *maps), (other, *inner), strict=True):
+        torch.testing.assert_close(left, right, rtol=0, atol=1e-4 * float(right.abs().max()))
 
 
 @pytest.mark.parity

@@ -70,7 +70,13 @@ def options(runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> arg
     monkeypatch.setattr(runner.environments, "make", lambda *_: Path(sys.executable))
     monkeypatch.setattr(runner, "META", tmp_path)
     return argparse.Namespace(
-        cache=tmp_path, weights=tmp_path, repeat=1, reuse=False, wheel=None, verbose=False
+        cache=tmp_path,
+        weights=tmp_path,
+        repeat=1,
+        cpu=False,
+        reuse=False,
+        wheel=None,
+        verbose=False,
     )
 
 
@@ -144,7 +150,9 @@ def test_unknown_names_are_refused(runner: Any) -> None:
 
 
 def test_stubs_can_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["driver", str(tmp_path / "out.npz"), str(tmp_path), "1"])
+    monkeypatch.setattr(
+        sys, "argv", ["driver", str(tmp_path / "out.npz"), str(tmp_path), "1", "perf_counter"]
+    )
     monkeypatch.syspath_prepend(META)
     shared = importlib.import_module("shared")
     try:

@@ -1,8 +1,9 @@
 """What the drivers share: small weights for released ones, images, stubs, and how they are run.
 
-A driver is run twice, ``python DRIVER.py OUT.npz WEIGHTS REPEAT``: by Python with Meta's packages,
-and by ``python -m sam_rlx.compat``. It says which weights its program asks for, and gives `run` two
-functions: one that prepares (not timed) and one that works and returns arrays by name.
+A driver is run twice, ``python DRIVER.py OUT.npz WEIGHTS REPEAT CLOCK``: by Python with Meta's
+packages, and by ``python -m sam_rlx.compat``. CLOCK is a function of `time`. It says which weights
+its program asks for, and gives `run` two functions: one that prepares (not timed) and one that
+works and returns arrays by name.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 OUT, WEIGHTS, REPEAT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), int(sys.argv[3])
+clock = getattr(time, sys.argv[4])
 WORK = Path.cwd()  # an empty folder
 OURS = "sam_rlx.compat.common.take_over" in sys.modules
 SIZE = (170, 256)  # (H, W) of the images
@@ -123,14 +125,14 @@ def run(
 
     torch = packages.import_torch("torch")  # with torchvision, also beside another PyTorch
     with packages.running(torch) if sam3 and not OURS else contextlib.nullcontext():
-        begin = time.perf_counter()
+        begin = clock()
         prepared = prepare()
-        loading = time.perf_counter() - begin
+        loading = clock() - begin
         seconds = []
         for _ in range(REPEAT):
-            begin = time.perf_counter()
+            begin = clock()
             found = work(prepared)
-            seconds.append(time.perf_counter() - begin)
+            seconds.append(clock() - begin)
     arrays = {key: np.asarray(_plain(value)) for key, value in found.items()}
     told = {"seconds": min(seconds), "loading": loading, "failed": json.dumps(FAILED)}
     np.savez_compressed(OUT, **told, **arrays)

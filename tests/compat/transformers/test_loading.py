@@ -239,6 +239,34 @@ def test_optimizers_and_freezing_stop_at_their_line(model: Any):
             action()
 
 
+@pytest.mark.parametrize("kind", ["SamModel", "Sam2VideoModel"])
+def test_frozen_parameters_are_upstreams_and_the_others_are_refused(kind: str, tmp_path: Path):
+    folder = upstream.save(kind, tmp_path / kind)
+    ours, theirs = (getattr(each, kind).from_pretrained(folder) for each in (drop_in, transformers))
+    told = []
+    for network in (ours, theirs):
+        before = network.num_parameters(only_trainable=True)
+        for name, each in network.named_parameters():
+            if name.startswith("vision_encoder"):
+                each.requires_grad_(False)
+            elif name.startswith("prompt_encoder"):
+                each.requires_grad = False
+        wanted = {name for name, each in network.named_parameters() if each.requires_grad}
+        told.append((before, network.num_parameters(only_trainable=True), wanted))
+    assert told[0] == told[1]
+    assert told[0][0] == ours.num_parameters() > told[0][1] > 0
+    trained = [each for each in ours.parameters() if each.requires_grad]
+    for make in (torch.optim.AdamW, torch.optim.SGD):
+        with pytest.raises(refusals.RefusedError, match="cannot train it"):
+            make(trained, lr=1e-5)
+        with pytest.raises(refusals.RefusedError, match="cannot train it"):
+            make([{"params": filter(lambda each: each.requires_grad, ours.parameters())}], lr=1e-5)
+    with pytest.raises(refusals.RefusedError, match="cannot train it"):
+        trained[0].requires_grad = True
+    for network in (ours, theirs):
+        assert not any(each.requires_grad for each in network.requires_grad_(False).parameters())
+
+
 def test_layers_adapters_devices_and_random_weights(model: Any):
     for name in ("mask_decoder", "vision_encoder", "prompt_encoder", "shared_image_embedding"):
         with pytest.raises(SamRlxError, match="layers of the network are not objects"):

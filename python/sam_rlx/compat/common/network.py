@@ -5,12 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
+from sam_rlx import _core
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common.descriptions import Parameter
 from sam_rlx.compat.common.devices import OnCpu, check_device
 from sam_rlx.compat.common.errors import ArgumentAttributeError
 from sam_rlx.compat.common.state_dicts import (
@@ -19,11 +21,25 @@ from sam_rlx.compat.common.state_dicts import (
     StateDictError,
     write_arrays,
 )
-from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.errors import CheckpointError, UnsupportedError
 from sam_rlx.model import Model, load_model
 
+# Ends of names that are no parameters upstream but buffers.
+_BUFFERS = (
+    "running_mean",
+    "running_var",
+    "num_batches_tracked",
+    "positional_encoding_gaussian_matrix",
+    "freqs_cis",
+)
 _FLOAT32 = ("float32", "torch.float32", "torch.float", "<class 'numpy.float32'>")
+
+
+def _refuse_training(called: str) -> NoReturn:
+    raise UnsupportedError(
+        f"{called}: expected a network that only runs, found what trains it; train with upstream's "
+        "package, and load the checkpoint that it writes here"
+    )
 
 
 class WithModel:
@@ -65,13 +81,29 @@ class Network(WithModel, OnCpu):
             "found another; layers and weights are not to be had here"
         )
 
-    def parameters(self, recurse: bool = True) -> Iterator[Any]:
-        """Yield one empty array, whose device programs ask for; more is an `UnsupportedError`."""
-        yield as_result(np.zeros(0, np.float32))
-        raise UnsupportedError(
-            "parameters: expected a look at the first one's device, found a walk through weights, "
-            "which are not to be had here; sam_rlx.Model.num_parameters tells how many"
-        )
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Yield names, as the file of the weights has them, and descriptions of the parameters."""
+        begin = f"{prefix}." if prefix else ""
+        frozen = vars(self).setdefault("_frozen", set())
+        for name, shape in self._shapes():
+            if not name.endswith(_BUFFERS):
+                yield begin + name, Parameter(name, shape, frozen, _refuse_training)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Yield descriptions of the parameters, whose numbers are not to be had."""
+        for _, each in self.named_parameters():
+            yield each
+
+    def _shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Return names and shapes of the weights: those of the state dict, else of the file."""
+        found = vars(self).get("_state_shapes")
+        if found is None:
+            model = self.model
+            listed = _core.list_tensors(model.source, model.key)
+            found = [(name, tuple(shape)) for name, _, shape in listed]
+        return list(found)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -105,6 +137,8 @@ class Network(WithModel, OnCpu):
             except (CheckpointError, UnsupportedError) as error:
                 found = str(error).replace(str(path), "load_state_dict")
                 raise StateDictError(found) from error
+        shapes = [(str(name), tuple(np.shape(value))) for name, value in state_dict.items()]
+        vars(self)["_state_shapes"] = shapes
         self._loaded()
         return LoadResult([], [] if strict else self.model.report()["unexpected"])
 
@@ -128,9 +162,11 @@ class Network(WithModel, OnCpu):
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Return the network; gradients are an `UnsupportedError`."""
+        """Freeze all parameters; gradients are an `UnsupportedError`. Returns the network."""
         if requires_grad:
-            raise UnsupportedError("requires_grad_: expected False, found True: nothing is trained")
+            _refuse_training("requires_grad_")
+        for each in self.parameters():
+            each.requires_grad_(False)
         return self
 
     def to(self, *targets: Any, device: Any = None, dtype: Any = None, **_: Any) -> Self:

@@ -135,7 +135,7 @@ class SamPredictor(WithModel):
     def set_torch_image(self, transformed_image: Any, original_image_size: Any) -> None:
         """Encode an image (1, 3, h, w) that was resized already, its longer side the network's.
 
-        A wrong shape is an ``AssertionError``, as upstream; values must be whole grey levels.
+        A wrong shape is an ``AssertionError``, as upstream. SAM-HQ takes whole grey levels alone.
         """
         array = np.asarray(transformed_image)
         side = self.model.image_encoder.img_size
@@ -145,9 +145,8 @@ class SamPredictor(WithModel):
             f"transformed_image: expected (1, 3, h, w), the longer side {side}, found "
             f"{array.shape}",
         )
-        pixels = self.model.as_pixels(array[0])
         with self._turns:
-            features = self._encoded.encode(pixels)
+            features = self.model.embeddings(array[0])
             self._hold(features, original_image_size, array.shape[-2:])
 
     def _hold(self, features: Any, original_size: Any, input_size: Any) -> None:

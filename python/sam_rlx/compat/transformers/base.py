@@ -9,10 +9,12 @@ from typing import Any, ClassVar, Self
 
 from sam_rlx._internal.printable import with_model
 from sam_rlx._internal.public import public_names
+from sam_rlx.compat.common import descriptions
 from sam_rlx.compat.common.state_dicts import LoadResult
 from sam_rlx.compat.common.turns import Turns
-from sam_rlx.compat.transformers import descriptions, refusals, weights
+from sam_rlx.compat.transformers import refusals, weights
 from sam_rlx.compat.transformers.configs import PretrainedConfig
+from sam_rlx.compat.transformers.descriptions import parameters_of
 from sam_rlx.compat.transformers.options import LoadOptions
 from sam_rlx.compat.transformers.targets import is_dtype, precision_of, require_cpu
 from sam_rlx.model import Model
@@ -53,6 +55,8 @@ class PreTrainedModel:
     # What the weights were loaded from, and values of `load_state_dict` that replace some.
     _first: Model
     _values: dict[str, Any]
+    # Names of parameters that the program has frozen.
+    _frozen: set[str]
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         refusals.refuse("random", type(self).__name__)
@@ -119,7 +123,7 @@ class PreTrainedModel:
     def _of(cls, model: Model, config: Any) -> Self:
         made = cls.__new__(cls)
         made.config, made.name_or_path = config, model.source
-        made._turns, made._first, made._values = Turns(), model, {}
+        made._turns, made._first, made._values, made._frozen = Turns(), model, {}, set()
         made._adopt(model)
         return made
 
@@ -192,8 +196,9 @@ class PreTrainedModel:
         return descriptions.device()
 
     def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
-        """Return how many numbers the parameters have; none can be trained."""
-        return 0 if only_trainable else sum(each.numel() for each in self.parameters())
+        """Return how many numbers the parameters have, or those that are not frozen."""
+        wanted = (x for x in self.parameters() if x.requires_grad or not only_trainable)
+        return sum(each.numel() for each in wanted)
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -201,7 +206,7 @@ class PreTrainedModel:
         """Yield names and descriptions of the parameters, which cannot be changed."""
         begin = f"{prefix}." if prefix else ""
         is_sam = self.model.family == "sam"
-        for name, each in descriptions.parameters_of(self._first.source, is_sam):
+        for name, each in parameters_of(self._first.source, is_sam, self._frozen):
             yield begin + name, each
 
     def parameters(self, recurse: bool = True) -> Iterator[descriptions.Parameter]:
@@ -276,9 +281,11 @@ class PreTrainedModel:
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Return the model for False; gradients are refused."""
+        """Freeze all parameters; gradients are refused. Returns the model."""
         if requires_grad:
             refusals.refuse("training", f"{type(self).__name__}.requires_grad_")
+        for each in self.parameters():
+            each.requires_grad_(False)
         return self
 
     def load_adapter(self, *_args: Any, **_kwargs: Any) -> None:

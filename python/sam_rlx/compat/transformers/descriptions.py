@@ -1,16 +1,12 @@
-"""What programs ask about the weights of a model: names, shapes and counts, not numbers."""
+"""The parameters of a model by transformers' names."""
 
 from __future__ import annotations
 
-import math
-import sys
-from typing import Any, NoReturn, Self
-
-import numpy as np
+import functools
 
 from sam_rlx import _core
 from sam_rlx._internal.public import public_names
-from sam_rlx.compat.common.devices import CPU
+from sam_rlx.compat.common.descriptions import Parameter
 from sam_rlx.compat.transformers.refusals import refuse
 
 # Ends of names that are no parameters upstream but buffers.
@@ -18,71 +14,7 @@ _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 _ENCODING = "positional_embedding"
 
 
-def dtype() -> Any:
-    """Return float32 as the program knows it: of PyTorch where that is imported."""
-    torch: Any = sys.modules.get("torch")
-    return getattr(torch, "float32", None) or np.dtype(np.float32)
-
-
-def device() -> Any:
-    """Return the CPU as the program knows it."""
-    torch: Any = sys.modules.get("torch")
-    return torch.device("cpu") if hasattr(torch, "device") else CPU
-
-
-class Parameter:
-    """One weight of a model: what it is called and how large it is.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Its shape.
-    requires_grad : bool
-        Always False; to set True is an error.
-    """
-
-    shape: tuple[int, ...]
-    requires_grad: bool
-
-    def __init__(self, name: str, shape: tuple[int, ...]) -> None:
-        vars(self).update(_name=name, shape=shape, requires_grad=False)
-
-    def numel(self) -> int:
-        """Return how many numbers it has."""
-        return math.prod(self.shape)
-
-    @property
-    def dtype(self) -> Any:
-        """Always float32."""
-        return dtype()
-
-    @property
-    def device(self) -> Any:
-        """Always the CPU."""
-        return device()
-
-    @property
-    def is_cuda(self) -> bool:
-        """Always False."""
-        return False
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Return it; True is an error."""
-        self.requires_grad = requires_grad
-        return self
-
-    def __repr__(self) -> str:
-        return f"<Parameter {vars(self)['_name']} {self.shape}>"
-
-    def __getattr__(self, name: str) -> NoReturn:
-        refuse("training", f"{vars(self)['_name']}.{name}")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name != "requires_grad" or value:
-            refuse("training", f"{vars(self)['_name']}.{name} = {value!r}")
-
-
-def parameters_of(path: str, is_sam: bool) -> list[tuple[str, Parameter]]:
+def parameters_of(path: str, is_sam: bool, frozen: set[str]) -> list[tuple[str, Parameter]]:
     """Return the parameters of a file by name, in the order of the file.
 
     Parameters
@@ -91,12 +23,15 @@ def parameters_of(path: str, is_sam: bool) -> list[tuple[str, Parameter]]:
         The file or folder of the weights.
     is_sam : bool
         Whether the encoding of points is a parameter: of SAM and SAM-HQ.
+    frozen : set of str
+        Names of those that the program has frozen; more are added as it freezes them.
     """
     found = []
+    stop = functools.partial(refuse, "training")
     for name, _, shape in _core.list_tensors(path):
         if name.endswith(_BUFFERS) or (name.endswith(_ENCODING) and not is_sam):
             continue
-        found.append((name, Parameter(name, tuple(shape))))
+        found.append((name, Parameter(name, tuple(shape), frozen, stop)))
     return found
 
 

@@ -34,25 +34,25 @@ class BackboneOut(dict[str, Any]):
     values : mapping
         Parts by their keys.
     network : sam_rlx.Model, optional
-        The model that gives the maps of `pixels`.
-    pixels : ndarray, uint8 (B, S, S, 3), optional
-        The images at the side of its input.
+        The model that gives the maps of `images`.
+    images : sequence of ndarray, uint8 (H, W, 3)
+        What was encoded.
     """
 
     def __init__(
         self,
         values: Mapping[str, Any],
         network: Model | None = None,
-        pixels: NDArray[np.uint8] | None = None,
+        images: Sequence[NDArray[np.uint8]] = (),
     ) -> None:
         super().__init__(values)
-        self._network, self._pixels = network, pixels
+        self._network, self._images = network, images
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BackboneOut, (dict(self),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BackboneOut:
-        return BackboneOut(copy.deepcopy(dict(self), memo), self._network, self._pixels)
+        return BackboneOut(copy.deepcopy(dict(self), memo), self._network, self._images)
 
     def __contains__(self, key: object) -> bool:
         return super().__contains__(key) or (key in _MAPS and self._network is not None)
@@ -65,8 +65,8 @@ class BackboneOut(dict[str, Any]):
             return default
 
     def __missing__(self, key: str) -> Any:
-        if self._network is not None and self._pixels is not None and key in _MAPS:
-            self.update(_maps(self._network, self._pixels))
+        if self._network is not None and key in _MAPS:
+            self.update(_maps(self._network, self._images))
             return self[key]
         raise ArgumentKeyError(
             f"backbone_out: expected one of {sorted(self)}, found "
@@ -74,9 +74,10 @@ class BackboneOut(dict[str, Any]):
         )
 
 
-def _maps(model: Model, pixels: NDArray[np.uint8]) -> dict[str, Any]:
-    """Return upstream's maps of images (B, S, S, 3), and the encodings of their positions."""
-    network = _core.ConceptNetwork(model.core)
+def _maps(model: Model, images: Sequence[NDArray[np.uint8]]) -> dict[str, Any]:
+    """Return upstream's maps of images (H, W, 3), and the encodings of their positions."""
+    network, side = _core.ConceptNetwork(model.core), model.img_size
+    pixels = np.stack([_core.resize_image(image, (side, side)) for image in images])
     planes = pixels.transpose(0, 3, 1, 2) / np.float32(127.5) - np.float32(1)
     found = zip(*(network.vision(image).fpn_hidden_states for image in planes), strict=True)
     levels = [np.stack(level) for level in found]
@@ -84,7 +85,7 @@ def _maps(model: Model, pixels: NDArray[np.uint8]) -> dict[str, Any]:
     maps = [as_result(level) for level in levels]
     return {
         "vision_features": maps[-1],
-        "vision_pos_enc": [as_result(np.stack([each] * len(pixels))) for each in positions],
+        "vision_pos_enc": [as_result(np.stack([each] * len(images))) for each in positions],
         "backbone_fpn": maps,
     }
 

@@ -178,12 +178,12 @@ class Sam3Processor(WithModel):
         return state
 
     def _encode(self, images: list[Any], sizes: list[tuple[int, int]]) -> BackboneOut:
-        encoded, clicks, inputs = [], [], []
+        encoded, clicks, kept = [], [], []
         with self._turns, self._without_image():
             for image, size in zip(images, sizes, strict=True):
                 pixels = _as_bytes(image)
                 self._core.set_image(pixels, size)
-                inputs.append(_core.resize_image(pixels, (self.resolution, self.resolution)))
+                kept.append(pixels)
                 encoded.append([part[None] for part in self._core.image_embeddings])
                 if self._clicks:
                     found = self._core.concept_image
@@ -192,7 +192,7 @@ class Sam3Processor(WithModel):
         out: State = {"encoded": together(encoded), "sam2_backbone_out": None}
         if clicks:
             out["sam2_backbone_out"] = {"encoded": together(clicks)}
-        return BackboneOut(out, self.model.model, np.stack(inputs))
+        return BackboneOut(out, self.model.model, kept)
 
     def _use(self, state: State) -> None:
         """Bring the core to the image of a state."""
@@ -314,12 +314,14 @@ class Sam3Processor(WithModel):
 
 
 def _as_bytes(image: Any) -> NDArray[np.uint8]:
-    """Return the image as upstream's transform sees it, (H, W, 3)."""
-    if not hasattr(image, "convert"):
-        image = np.asarray(image)
-        if image.dtype.kind == "f":
-            image = (image.astype(np.float32) * _BYTES).astype(np.uint8)
-    return as_rgb(image)
+    """Return the image as upstream's transform sees it, (H, W, 3), in memory of its own."""
+    if hasattr(image, "convert"):
+        return as_rgb(image)
+    array = np.asarray(image)
+    if array.dtype.kind == "f":
+        array = (array.astype(np.float32) * _BYTES).astype(np.uint8)
+    pixels = as_rgb(array)
+    return pixels.copy() if np.may_share_memory(pixels, array) else pixels
 
 
 __dir__ = public_names(__name__)

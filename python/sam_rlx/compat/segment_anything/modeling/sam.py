@@ -17,7 +17,7 @@ from sam_rlx.compat.common.state_dicts import EmptyModel
 from sam_rlx.compat.common.tensor import TensorArray, to_array
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.segment_anything.modeling.parts import MaskDecoder, PromptEncoder
-from sam_rlx.errors import InvalidArgumentError, UnsupportedError
+from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.model import Model
 
 __all__ = ["Sam"]
@@ -40,42 +40,22 @@ class ImageEncoder:
         """Side of the network's input in pixels."""
         return int(self._sam.model.img_size)
 
-    @expects("images (B, 3, S, S) from preprocess")
+    @expects("normalized images (B, 3, S, S)")
     def __call__(self, x: Any) -> Any:
-        """Encode images (B, 3, S, S) that `Sam.preprocess` has made of whole grey levels.
+        """Encode images (B, 3, S, S), as `Sam.preprocess` or the program itself normalizes them.
 
-        Returns features (B, C, h, w). Other values are an `UnsupportedError`: the core takes bytes.
+        Returns features (B, C, h, w); of SAM-HQ a tuple of them and a list of the maps (B, h, w, D)
+        behind its global blocks.
         """
-        values = np.asarray(x, np.float32)
+        values = np.asarray(to_array(x, np.float32))
         side = self.img_size
         if values.ndim != 4 or values.shape[1:] != (3, side, side):
             raise ArgumentRuntimeError(
                 f"image_encoder: expected (B, 3, {side}, {side}), found {values.shape}"
             )
-        predictor = _core.ImagePredictor(self._sam.model.core, 0)
-        found = []
-        for image in values:
-            predictor.set_image(self._pixels(image))
-            found.append(predictor.image_embeddings[0])
-        return as_result(np.concatenate(found))
-
-    def _pixels(self, image: NDArray[np.float32]) -> NDArray[np.uint8]:
-        """Return the image (h, w, 3) that was normalized and padded with zeros."""
-        filled = (image != 0).any(axis=0)
-        height, width = (
-            int(np.flatnonzero(filled.any(axis=axis)).max(initial=-1)) + 1 for axis in (1, 0)
-        )
-        mean, std = self._sam.normalization()
-        levels = image[:, :height, :width] * std + mean
-        pixels = np.rint(np.clip(levels, 0, 255)).astype(np.uint8)
-        whole = max(height, width) == self.img_size and np.allclose(levels, pixels, atol=0.01)
-        if not (whole and np.array_equal(self._sam.preprocess(pixels), image)):
-            raise UnsupportedError(
-                "image_encoder: expected an image of whole grey levels, its longer side "
-                f"{self.img_size}, through Sam.preprocess, found other values; "
-                "SamPredictor.set_image takes an image of any size"
-            )
-        return np.ascontiguousarray(pixels.transpose(1, 2, 0))
+        core = _core.TensorPredictor(self._sam.model.core)
+        features, *inner = map(as_result, core.encode(values, all_maps=True))
+        return (features, inner) if inner else features
 
 
 class Sam(Network):
@@ -158,8 +138,6 @@ class Sam(Network):
         ------
         InvalidArgumentError
             A shape is wrong.
-        UnsupportedError
-            An image has values that are not whole grey levels from 0 to 255.
         """
         return self._outputs(batched_input, multimask_output)
 
@@ -173,9 +151,8 @@ class Sam(Network):
         wanted = (bool(multimask_output), bool(hq_token_only))
         outputs = []
         for record in batched_input:
-            predictor.set_image(self.as_pixels(record["image"]))
             original_size = _size("original_size", record["original_size"])
-            predictor.set_image_embeddings(predictor.image_embeddings, original_size)
+            predictor.set_image_embeddings(self.embeddings(record["image"]), original_size)
             names = ("point_coords", "point_labels", "boxes", "mask_inputs")
             prompts = tuple(record.get(name) for name in names)
             low_res, iou = decode(predictor, self.model.mask_side, prompts, wanted)
@@ -189,21 +166,20 @@ class Sam(Network):
             )
         return outputs
 
-    def as_pixels(self, image: Any) -> NDArray[np.uint8]:
-        """Return an image (3, h, w) that was resized already as (h, w, 3), uint8."""
+    def embeddings(self, image: Any) -> tuple[NDArray[np.float32], ...]:
+        """Return the embeddings of an image (3, h, w) that was resized and not normalized."""
+        values = self._resized(image)
+        core = _core.TensorPredictor(self.model.core)
+        return core.encode(np.asarray(self.preprocess(values[None])))
+
+    def _resized(self, image: Any) -> NDArray[Any]:
         array = np.asarray(image)
         side = self.model.img_size
         if array.ndim != 3 or array.shape[0] != 3 or max(array.shape[1:]) != side:
             raise InvalidArgumentError(
                 f"image: expected (3, h, w) with the longer side {side}, found {array.shape}"
             )
-        with np.errstate(invalid="ignore"):
-            pixels = array.astype(np.uint8)
-        if not np.array_equal(pixels, array):
-            raise UnsupportedError(
-                "image: expected whole grey levels from 0 to 255, found other values"
-            )
-        return np.ascontiguousarray(pixels.transpose(1, 2, 0))
+        return array
 
     def enlarge(
         self,

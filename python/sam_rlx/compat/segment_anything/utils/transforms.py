@@ -38,6 +38,21 @@ class ResizeLongestSide:
         """Scale boxes (B, 4) or (4,); returns float64 (B, 4)."""
         return self.apply_coords(np.reshape(boxes, (-1, 2, 2)), original_size).reshape(-1, 4)
 
+    @expects("images (B, C, H, W), floats or bytes")
+    def apply_image_torch(self, image: Any) -> Any:
+        """Resize images (B, C, H, W), float32 or uint8, with antialias, as PyTorch does.
+
+        As upstream, the size is that of an image with B rows and C columns, whatever H and W are.
+        """
+        array = np.asarray(image)
+        size = self.get_preprocess_shape(*array.shape[:2], self.target_length)
+        if array.dtype == np.uint8:
+            rows = np.ascontiguousarray(array.transpose(0, 2, 3, 1))
+            resized = np.stack([_core.resize_image(each, size) for each in rows])
+            return as_result(np.ascontiguousarray(resized.transpose(0, 3, 1, 2)))
+        planes = np.ascontiguousarray(array, np.float32).reshape(-1, *array.shape[2:])
+        return as_result(_core.resize_planes(planes, size).reshape(*array.shape[:2], *size))
+
     @expects("points (..., 2) and the size (H, W) of the image")
     def apply_coords_torch(self, coords: Any, original_size: Any) -> Any:
         """Scale points as `apply_coords` does, but in float32 as PyTorch; returns float32."""
