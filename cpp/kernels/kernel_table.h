@@ -221,9 +221,9 @@ struct KernelTable {
   // Packs B (k, nr), row by row, for bfloat16_gemm: rounded as round_bfloat16 does, with zeros up
   // to a multiple of kBFloat16Depth.
   void (*pack_bfloat16_rows)(const float* x, std::int64_t k, std::uint16_t* out) noexcept;
-  // Packs A (m, k) for bfloat16_gemm, rounded likewise, given by its rows, rows[i][p], with zeros
-  // up to `stride`; or by its columns, columns[p][i], with zeros up to a multiple of
-  // kBFloat16Depth.
+  // Packs A (m, k) for bfloat16_gemm, rounded likewise, with zeros up to a multiple of
+  // kBFloat16Depth: given by its rows, rows[i][p], where null is a row of zeros; or by its columns,
+  // columns[p][i].
   void (*pack_bfloat16_left)(const float* const* rows, std::int64_t m, std::int64_t k,
                              std::int64_t stride, std::uint16_t* out) noexcept;
   void (*pack_bfloat16_left_columns)(const float* const* columns, std::int64_t k, std::int64_t m,

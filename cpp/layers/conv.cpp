@@ -16,7 +16,7 @@ void Conv2d::absorb(Conv2d& next) {
 
 void Conv2d::pack(const KernelTable& kernels) {
   if (weight.empty()) return;  // absorbed by another layer
-  packed = pack_conv(kernels, weight);
+  packed = pack_conv(kernels, weight, weight_format);
   weight = Tensor();
 }
 
@@ -41,7 +41,7 @@ void ConvTranspose2x2::absorb(Conv2d& next) {
 }
 
 void ConvTranspose2x2::pack(const KernelTable& kernels) {
-  packed = pack_conv_transpose2x2(kernels, weight, bias);
+  packed = pack_conv_transpose2x2(kernels, weight, bias, weight_format);
   weight = Tensor();
 }
 

@@ -13,6 +13,7 @@ struct Conv2d {
   std::int64_t in_channels = 0, out_channels = 0;
   ConvWindow window;
   bool has_bias = true;
+  WeightFormat weight_format = WeightFormat::kFloat32;
 
   Tensor weight;  // (out, in, kernel, kernel), until it is packed
   Tensor bias;    // (out,)
@@ -40,6 +41,7 @@ struct Conv2d {
 // Upstream: torch.nn.ConvTranspose2d.
 struct ConvTranspose2x2 {
   std::int64_t in_channels = 0, out_channels = 0;
+  WeightFormat weight_format = WeightFormat::kFloat32;
 
   Tensor weight;  // (in, out, 2, 2), until it is packed
   Tensor bias;    // (out,)

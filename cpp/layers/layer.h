@@ -131,9 +131,11 @@ struct LayerSet {
 struct WeightRule {
   WeightFormat format = WeightFormat::kFloat32;
   LayerSet layers;
+  LayerSet bfloat16 = {};  // of the others
 
   WeightFormat of(std::string_view path) const {
-    return layers.holds(path) ? format : WeightFormat::kFloat32;
+    if (layers.holds(path)) return format;
+    return bfloat16.holds(path) ? WeightFormat::kBFloat16 : WeightFormat::kFloat32;
   }
 };
 

@@ -12,9 +12,9 @@ void MultiheadAttention::visit(ParamVisitor& v) {
 
 void MultiheadAttention::pack(const KernelTable& kernels) {
   const ConstView parts = in_proj_weight.view().reshape({3, embed_dim, embed_dim});
-  q_proj = pack_matrix(kernels, parts[0]);
-  k_proj = pack_matrix(kernels, parts[1]);
-  v_proj = pack_matrix(kernels, parts[2]);
+  q_proj = pack_matrix(kernels, parts[0], weight_format);
+  k_proj = pack_matrix(kernels, parts[1], weight_format);
+  v_proj = pack_matrix(kernels, parts[2], weight_format);
   in_proj_weight = Tensor();
 }
 
@@ -36,6 +36,7 @@ void MultiheadAttention::forward_add_(Context& ctx, const Inputs& in, View x) co
   args.num_queries = in.query.shape[0];
   args.num_keys = in.key.shape[0];
   args.bias = in.bias;
+  args.bfloat16 = attention_rounds(weight_format);
   const View merged = ctx.workspace.floats({1, args.num_queries, embed_dim});
   attention(ctx, args, merged);
   out_proj.forward_add(ctx, merged.reshape(x.shape), x, x);

@@ -15,6 +15,7 @@ namespace sam_rlx {
 // Upstream: torch.nn.MultiheadAttention.
 struct MultiheadAttention {
   std::int64_t embed_dim = 0, num_heads = 0;
+  WeightFormat weight_format = WeightFormat::kFloat32;  // of queries, keys and values
 
   Tensor in_proj_weight;  // (3C, C): queries, keys, values; until it is packed
   Tensor in_proj_bias;    // (3C,)

@@ -41,7 +41,8 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
         model->report_.merged = merged_names(state_dict);
         model->num_parameters_ = count_parameters(network);
         model->weights_hash_ = hash_weights(network);
-        fold_and_pack(network, kernels, {precision, network.config.reduced_layers(precision)});
+        using Config = decltype(network.config);
+        fold_and_pack(network, kernels, weight_rule<Config>(precision, kernels));
       },
       model->network_);
   return model;

@@ -289,6 +289,7 @@ void attention(Context& ctx, const AttentionArgs& args, View out) {
   sizes.scale = args.scale;
   sizes.max_queries = args.num_queries;
   sizes.max_keys = args.num_keys;
+  sizes.bfloat16 = args.bfloat16 && ctx.kernels.bfloat16_inputs;
   if (args.bias.h) {
     check_map_bias(args);
     sizes.bias = true;
@@ -312,6 +313,7 @@ void attention_to_parts(Context& ctx, const PartAttentionArgs& args, View out) {
   sizes.scale = args.scale;
   sizes.max_queries = args.num_queries;
   sizes.max_keys = keys;
+  sizes.bfloat16 = args.bfloat16 && ctx.kernels.bfloat16_inputs;
   const PartSource source{args, keys, out.data};
   StreamingAttention(ctx, sizes, source).run();
 }

@@ -35,6 +35,7 @@ struct AttentionArgs {
   std::int64_t num_keys = 0;
   std::int64_t batch = 1;  // batch entry b starts at row b * num_queries / b * num_keys
   MapBias bias = {};       // keys are then the positions of a map, row by row
+  bool bfloat16 = false;   // see WindowAttentionArgs
 };
 
 // out (batch, num_queries, num_heads * value_dim).
@@ -51,6 +52,7 @@ struct PartAttentionArgs {
   AttentionRows query;
   std::int64_t num_queries = 0;
   std::span<const AttentionPart> parts;  // one of zero keys changes nothing
+  bool bfloat16 = false;                 // see WindowAttentionArgs
 };
 
 // out (num_queries, value_dim).

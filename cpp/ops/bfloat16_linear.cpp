@@ -77,11 +77,7 @@ void bfloat16_linear(Context& ctx, ConstView x, const PackedMatrix& weight,
   const std::int64_t m = x.shape.rows(), n = weight.rows, k = weight.cols;
   if (m == 0 || n == 0) return;
   const std::int64_t stride = round_up(k, kBFloat16Depth);
-  GemmPlan plan;
-  plan.threads = threads_for(ctx.num_threads, m * n * k);
-  plan.row_block = near_rows(kernels, 2 * stride, kBFloat16Rows);
-  split_gemm(plan, {m, n}, {kBFloat16Rows, kernels.gemm_nr});
-
+  const GemmPlan plan = plan_bfloat16(ctx, m, weight);
   const Workspace::Scope scratch(ctx.workspace);
   const std::uint16_t* const rows = round_rows(ctx, x, stride);
   const auto* const panels = static_cast<const std::uint16_t*>(weight.bytes.get());

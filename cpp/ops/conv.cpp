@@ -59,7 +59,7 @@ View padded(Context& ctx, ConstView x, std::int64_t padding) {
 
 }  // namespace
 
-PackedMatrix pack_conv(const KernelTable& kernels, ConstView weight) {
+PackedMatrix pack_conv(const KernelTable& kernels, ConstView weight, WeightFormat format) {
   if (weight.shape.rank() != 4) {
     fail("pack_conv", "a weight (out, in, kh, kw)", weight.shape.str());
   }
@@ -73,7 +73,8 @@ PackedMatrix pack_conv(const KernelTable& kernels, ConstView weight) {
       for (std::int64_t p = 0; p < positions; ++p) to[p * channels + c] = from[c * positions + p];
     }
   }
-  return pack_matrix(kernels, reordered.view());
+  const bool whole = positions == 1 || channels % kBFloat16Depth == 0;
+  return pack_matrix(kernels, reordered.view(), whole ? format : WeightFormat::kFloat32);
 }
 
 namespace {

@@ -7,8 +7,11 @@ namespace sam_rlx {
 
 // All maps are channels last: (B, H, W, C).
 
-// Weight (out, in, kh, kw) as a packed matrix (out, kh * kw * in).
-PackedMatrix pack_conv(const KernelTable& kernels, ConstView weight);
+// Weight (out, in, kh, kw) as a packed matrix (out, kh * kw * in). kBFloat16 needs whole steps of
+// its products under each position of the kernel: with several of these, other numbers of inputs
+// than multiples of 32 keep the weight float32.
+PackedMatrix pack_conv(const KernelTable& kernels, ConstView weight,
+                       WeightFormat format = WeightFormat::kFloat32);
 
 // A square kernel, and zeros around the map.
 struct ConvWindow {

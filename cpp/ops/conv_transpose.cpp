@@ -5,7 +5,7 @@
 namespace sam_rlx {
 
 PackedConvTranspose pack_conv_transpose2x2(const KernelTable& kernels, ConstView weight,
-                                           ConstView bias) {
+                                           ConstView bias, WeightFormat format) {
   const std::int64_t in = weight.shape[0], channels = weight.shape[1];
   if (weight.shape != Shape{in, channels, 2, 2} || bias.numel() != channels) {
     fail("pack_conv_transpose2x2", "a weight (in, out, 2, 2) and its bias", weight.shape.str());
@@ -21,7 +21,7 @@ PackedConvTranspose pack_conv_transpose2x2(const KernelTable& kernels, ConstView
         rows.data()[r * in + i] = weight.data[(i * channels + c) * 4 + 2 * dy + dx];
       }
     }
-    result.rows[static_cast<std::size_t>(dy)] = pack_matrix(kernels, rows);
+    result.rows[static_cast<std::size_t>(dy)] = pack_matrix(kernels, rows, format);
   }
   return result;
 }
@@ -29,7 +29,6 @@ PackedConvTranspose pack_conv_transpose2x2(const KernelTable& kernels, ConstView
 void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& weight,
                        Activation activation, View out) {
   const KernelTable& kernels = ctx.kernels;
-  const std::int64_t mr = kernels.gemm_mr, nr = kernels.gemm_nr;
   const std::int64_t n = weight.rows[0].rows, k = weight.rows[0].cols;
   if (weight.rows[0].kernels != &kernels) {
     fail_internal("conv_transpose2x2: weight packed for another table");
@@ -44,40 +43,60 @@ void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& wei
 
   // A task is a run of positions of one line. What they become is, in each of the two lines of the
   // result, one run of numbers.
-  const std::int64_t k_block = std::min<std::int64_t>(k, kernels.gemm_kc);
-  const std::int64_t run = std::min(near_rows(kernels, 4 * k_block, mr), round_up(width, mr));
+  const bool rounds = rounds_inputs(weight.rows[0]);
+  const std::int64_t tile = rounds ? kBFloat16Rows : kernels.gemm_mr;
+  const std::int64_t k_block =
+      rounds ? round_up(k, kBFloat16Depth) : std::min<std::int64_t>(k, kernels.gemm_kc);
+  const std::int64_t bytes = rounds ? 2 : 4;
+  const std::int64_t run =
+      std::min(near_rows(kernels, bytes * k_block, tile), round_up(width, tile));
   const std::int64_t runs = (width + run - 1) / run;
   const std::int64_t tasks = lines * runs, work = lines * width * n * k;
   const int threads = threads_for(ctx.num_threads, work);
   const Workspace::Scope scratch(ctx.workspace);
-  float* const buffers = ctx.workspace.array<float>(threads * run * k_block);
+  const std::int64_t size = (run + kernels.gemm_nr) * k_block;  // of rows, and a widened panel
+  float* const buffers = ctx.workspace.array<float>(threads * size);
   const auto source = whole_rows(x.data, k);
 
-  parallel_for({ctx.num_threads, tasks, 1, work / tasks},
-               [&](std::int64_t task, std::int64_t, int thread) {
-                 const std::int64_t line = task / runs, first = task % runs * run;
-                 GemmArgs g;
-                 g.m = std::min(run, width - first);
-                 g.n = n;
-                 float* const packed = buffers + thread * run * k_block;
-                 g.c_row_stride = n;
-                 for (std::int64_t p0 = 0; p0 < k; p0 += k_block) {
-                   g.k = std::min(k_block, k - p0);
-                   g.a = left_panels(kernels, packed, g.k);
-                   g.accumulate = p0 > 0;
-                   pack_segments(kernels, source, line * width + first, g.m, p0, g.k, packed);
-                   if (p0 + g.k == k) {
-                     g.column_bias = weight.bias.data();
-                     g.activation = gemm_activation(activation);
-                   }
-                   for (std::int64_t dy = 0; dy < 2; ++dy) {
-                     const float* const panels = weight.rows[static_cast<std::size_t>(dy)].floats();
-                     g.b = right_panels(kernels, panels + p0 * nr, k);
-                     g.c = out.data + ((2 * line + dy) * width + first) * n;
-                     kernels.gemm(g);
-                   }
-                 }
-               });
+  parallel_for({ctx.num_threads, tasks, 1, work / tasks}, [&](std::int64_t task, std::int64_t,
+                                                              int thread) {
+    const std::int64_t line = task / runs, first = task % runs * run;
+    GemmArgs g;
+    g.m = std::min(run, width - first);
+    g.n = n;
+    float* const packed = buffers + thread * size;
+    g.c_row_stride = n;
+    const auto result = [&](std::int64_t dy) {
+      return out.data + ((2 * line + dy) * width + first) * n;
+    };
+    if (rounds) {
+      auto* const halves = reinterpret_cast<std::uint16_t*>(packed);
+      pack_bfloat16_segments(kernels, source, line * width + first, g.m, halves);
+      g.k = k;
+      g.column_bias = weight.bias.data();
+      g.activation = gemm_activation(activation);
+      for (std::size_t dy = 0; dy < 2; ++dy) {
+        g.c = result(static_cast<std::int64_t>(dy));
+        const auto* const panels = static_cast<const std::uint16_t*>(weight.rows[dy].bytes.get());
+        kernels.bfloat16_gemm({g, halves, k_block, panels});
+      }
+      return;
+    }
+    for (std::int64_t p0 = 0; p0 < k; p0 += k_block) {
+      g.k = std::min(k_block, k - p0);
+      g.a = left_panels(kernels, packed, g.k);
+      g.accumulate = p0 > 0;
+      pack_segments(kernels, source, line * width + first, g.m, p0, g.k, packed);
+      if (p0 + g.k == k) {
+        g.column_bias = weight.bias.data();
+        g.activation = gemm_activation(activation);
+      }
+      for (std::size_t dy = 0; dy < 2; ++dy) {
+        g.c = result(static_cast<std::int64_t>(dy));
+        multiply_packed(kernels, panels_of(weight.rows[dy]), {0, p0}, g, packed + run * k_block);
+      }
+    }
+  });
 }
 
 }  // namespace sam_rlx

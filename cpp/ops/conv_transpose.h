@@ -16,7 +16,8 @@ struct PackedConvTranspose {
 
 // weight (in, out, 2, 2), bias (out,)
 PackedConvTranspose pack_conv_transpose2x2(const KernelTable& kernels, ConstView weight,
-                                           ConstView bias);
+                                           ConstView bias,
+                                           WeightFormat format = WeightFormat::kFloat32);
 
 // x (B, H, W, in) -> out (B, 2H, 2W, out) = activation(conv(x) + bias), channels last.
 // Upstream: torch.nn.ConvTranspose2d(kernel_size=2, stride=2).

@@ -199,7 +199,7 @@ void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogu
   if (epilogue.residual && epilogue.residual.numel() != out.numel()) {
     fail("linear: residual", out.shape.str(), epilogue.residual.shape.str());
   }
-  if (weight.format == WeightFormat::kBFloat16 && ctx.kernels.bfloat16_inputs) {
+  if (rounds_inputs(weight)) {
     bfloat16_linear(ctx, x, weight, epilogue, out);
     return;
   }

@@ -222,11 +222,78 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& sourc
   });
 }
 
-// The same with all columns of a weight of floats.
+// Whether products with a weight take bfloat16_gemm, for which inputs are rounded too.
+inline bool rounds_inputs(const PackedMatrix& weight) {
+  return weight.format == WeightFormat::kBFloat16 && weight.kernels->bfloat16_inputs;
+}
+
+// Rounds rows [row, row + rows) and packs them for bfloat16_gemm, each in round_up(k,
+// kBFloat16Depth) numbers. Several segments are multiples of kBFloat16Depth.
+template <class Row, class At>
+void pack_bfloat16_segments(const KernelTable& kernels, const RowSegments<Row, At>& source,
+                            std::int64_t row, std::int64_t rows, std::uint16_t* out) {
+  constexpr std::int64_t kStep = 32;
+  const std::int64_t panel_rows = kernels.bfloat16_panels.left_rows;
+  const std::int64_t stride = round_up(source.count * source.length, kBFloat16Depth);
+  for (std::int64_t i = 0; i < rows; i += kStep, out += kStep * stride) {
+    const std::int64_t valid = std::min(kStep, rows - i);
+    decltype(source.row(row)) starts[kStep];
+    for (std::int64_t r = 0; r < valid; ++r) starts[r] = source.row(row + i + r);
+    for (std::int64_t segment = 0; segment < source.count; ++segment) {
+      const float* pointers[kStep];
+      for (std::int64_t r = 0; r < valid; ++r) pointers[r] = source.at(starts[r], segment);
+      kernels.pack_bfloat16_left(pointers, valid, source.length, stride,
+                                 out + segment * source.length * panel_rows);
+    }
+  }
+}
+
+// What a weight with rounds_inputs() takes: blocks of rows of whole tiles.
+inline GemmPlan plan_bfloat16(const Context& ctx, std::int64_t m, const PackedMatrix& weight) {
+  GemmPlan plan;
+  plan.threads = threads_for(ctx.num_threads, m * weight.rows * weight.cols);
+  plan.row_block = near_rows(ctx.kernels, 2 * round_up(weight.cols, kBFloat16Depth), kBFloat16Rows);
+  split_gemm(plan, {m, weight.rows}, {kBFloat16Rows, ctx.kernels.gemm_nr});
+  return plan;
+}
+
+// The same for such a weight: a task packs its rows.
+template <class Row, class At>
+void packed_bfloat16_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& source,
+                          const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
+  if (m == 0 || weight.rows == 0) return;
+  const GemmPlan plan = plan_bfloat16(ctx, m, weight);
+  const std::int64_t stride = round_up(weight.cols, kBFloat16Depth);
+  const std::int64_t size = round_up(plan.row_block, kBFloat16Rows) * stride;
+  const auto* const panels = static_cast<const std::uint16_t*>(weight.bytes.get());
+  const Workspace::Scope scratch(ctx.workspace);
+  auto* const buffers = ctx.workspace.array<std::uint16_t>(plan.threads * size);
+  parallel_for(plan.loop(ctx, m * weight.rows * weight.cols),
+               [&](std::int64_t begin, std::int64_t end, int thread) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const GemmPlan::Task task = plan.task(i);
+                   std::uint16_t* const packed = buffers + thread * size;
+                   pack_bfloat16_segments(ctx.kernels, source, task.row, task.rows, packed);
+                   BFloat16GemmArgs g;
+                   g.target = output_block(plan, task, epilogue, out);
+                   g.target.k = weight.cols;
+                   g.a = packed;
+                   g.a_row_stride = stride;
+                   g.b = panels + task.col * stride;
+                   ctx.kernels.bfloat16_gemm(g);
+                 }
+               });
+}
+
+// The same with all columns of a weight.
 template <class Row, class At>
 void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& source,
                  const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
-  packed_gemm(ctx, m, source, panels_of(weight), epilogue, out);
+  if (rounds_inputs(weight)) {
+    packed_bfloat16_gemm(ctx, m, source, weight, epilogue, out);
+  } else {
+    packed_gemm(ctx, m, source, panels_of(weight), epilogue, out);
+  }
 }
 
 }  // namespace sam_rlx

@@ -47,11 +47,13 @@ void check_weight(const char* name, const Context& ctx, const PackedMatrix& weig
 
 }  // namespace
 
-UpsampledConv pack_upsampled_conv(const KernelTable& kernels, ConstView weight) {
+UpsampledConv pack_upsampled_conv(const KernelTable& kernels, ConstView weight,
+                                  WeightFormat format) {
   if (weight.shape.rank() != 4 || weight.shape[2] != 3 || weight.shape[3] != 3) {
     fail("pack_upsampled_conv", "a weight (out, in, 3, 3)", weight.shape.str());
   }
   const std::int64_t rows = weight.shape[0], channels = weight.shape[1];
+  if (channels % kBFloat16Depth != 0) format = WeightFormat::kFloat32;
   UpsampledConv result;
   std::vector<double> sums(static_cast<std::size_t>(4 * channels));
   for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
@@ -70,7 +72,7 @@ UpsampledConv pack_upsampled_conv(const KernelTable& kernels, ConstView weight) 
       std::transform(sums.begin(), sums.end(), folded.data() + r * 4 * channels,
                      [](double sum) { return static_cast<float>(sum); });
     }
-    result.quarters[static_cast<std::size_t>(quarter)] = pack_matrix(kernels, folded);
+    result.quarters[static_cast<std::size_t>(quarter)] = pack_matrix(kernels, folded, format);
   }
   return result;
 }

@@ -23,7 +23,9 @@ struct UpsampledConv {
   std::array<PackedMatrix, 4> quarters;
 };
 // weight (out, in, 3, 3). Sums in double.
-UpsampledConv pack_upsampled_conv(const KernelTable& kernels, ConstView weight);
+// As pack_conv in other formats.
+UpsampledConv pack_upsampled_conv(const KernelTable& kernels, ConstView weight,
+                                  WeightFormat format = WeightFormat::kFloat32);
 
 // x (H, W, C), or in quarters (4, H / 2, W / 2, C) -> out (4, H, W, out) in quarters: the
 // convolution (stride 1, padding 1) of the enlarged x, plus `residual` of out's shape.

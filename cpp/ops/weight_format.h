@@ -14,9 +14,8 @@ enum class WeightFormat {
 };
 
 // Whether the attention beside a layer of this format rounds to bfloat16, see ops/attention.h.
-// Bytes leave room for that in global attention alone, which costs most.
-constexpr bool attention_rounds(WeightFormat format, bool global) {
-  return format == WeightFormat::kBFloat16 || (format == WeightFormat::kInt8 && global);
+constexpr bool attention_rounds(WeightFormat format) {
+  return format == WeightFormat::kBFloat16 || format == WeightFormat::kInt8;
 }
 
 // "float32", "bfloat16", "int8". Raises UnsupportedError for other names.

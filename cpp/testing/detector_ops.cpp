@@ -60,27 +60,31 @@ void register_pixel_decoder(py::module_& m) {
       "num_threads"_a = 1);
   m.def(
       "conv3x3_to_quarters",
-      [](const FloatArray& x, const FloatArray& weight, const FloatArray& bias, const Isa& isa,
-         int num_threads) {
+      [](const FloatArray& x, const FloatArray& weight, const FloatArray& bias,
+         const std::string& format, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
-        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
+        const PackedMatrix packed =
+            pack_conv(test.context.kernels, view_of(weight), weight_format_named(format));
         FloatArray out = make_array({4, x.shape(0) / 2, x.shape(1) / 2, packed.rows});
         conv3x3_to_quarters(test.context, view_of(x), packed, bias.data(), mutable_view_of(out));
         return out;
       },
-      "x"_a, "weight"_a, "bias"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+      "x"_a, "weight"_a, "bias"_a, "format"_a = "float32", "isa"_a = py::none(),
+      "num_threads"_a = 1);
   m.def(
       "conv3x3_upsampled",
-      [](const FloatArray& x, const FloatArray& weight, const FloatArray& residual, const Isa& isa,
-         int num_threads) {
+      [](const FloatArray& x, const FloatArray& weight, const FloatArray& residual,
+         const std::string& format, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
-        const UpsampledConv packed = pack_upsampled_conv(test.context.kernels, view_of(weight));
+        const UpsampledConv packed =
+            pack_upsampled_conv(test.context.kernels, view_of(weight), weight_format_named(format));
         FloatArray out = make_array(shape_of(residual));
         conv3x3_upsampled(test.context, view_of(x), packed, view_of(residual),
                           mutable_view_of(out));
         return out;
       },
-      "x"_a, "weight"_a, "residual"_a, "isa"_a = py::none(), "num_threads"_a = 1);
+      "x"_a, "weight"_a, "residual"_a, "format"_a = "float32", "isa"_a = py::none(),
+      "num_threads"_a = 1);
   m.def(
       "map_products",
       [](const FloatArray& map, const FloatArray& scale, const FloatArray& shift,

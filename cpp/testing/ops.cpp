@@ -76,9 +76,10 @@ void register_conv(py::module_& m) {
       "conv2d",
       [](const FloatArray& x, const FloatArray& weight, std::int64_t stride, std::int64_t padding,
          const OptionalArray& bias, const std::string& activation, const OptionalArray& residual,
-         const Isa& isa, int num_threads) {
+         const std::string& format, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
-        const PackedMatrix packed = pack_conv(test.context.kernels, view_of(weight));
+        const PackedMatrix packed =
+            pack_conv(test.context.kernels, view_of(weight), weight_format_named(format));
         const ConvWindow window{weight.shape(2), stride, padding};
         FloatArray out = make_array(
             {x.shape(0), window.out_size(x.shape(1)), window.out_size(x.shape(2)), packed.rows});
@@ -87,26 +88,27 @@ void register_conv(py::module_& m) {
         return out;
       },
       "x"_a, "weight"_a, "stride"_a = 1, "padding"_a = 0, "bias"_a = py::none(),
-      "activation"_a = "none", "residual"_a = py::none(), "isa"_a = py::none(),
-      "num_threads"_a = 1);
+      "activation"_a = "none", "residual"_a = py::none(), "format"_a = "float32",
+      "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
 void register_more_convs(py::module_& m) {
   m.def(
       "conv_transpose2x2",
       [](const FloatArray& x, const FloatArray& weight, const FloatArray& bias,
-         const std::string& activation, const Isa& isa, int num_threads) {
+         const std::string& activation, const std::string& format, const Isa& isa,
+         int num_threads) {
         TestContext test(isa, num_threads);
-        const PackedConvTranspose packed =
-            pack_conv_transpose2x2(test.context.kernels, view_of(weight), view_of(bias));
+        const PackedConvTranspose packed = pack_conv_transpose2x2(
+            test.context.kernels, view_of(weight), view_of(bias), weight_format_named(format));
         const Shape in = shape_of(x);
         FloatArray out = make_array({in[0], 2 * in[1], 2 * in[2], weight.shape(1)});
         conv_transpose2x2(test.context, view_of(x), packed, activation_named(activation),
                           mutable_view_of(out));
         return out;
       },
-      "x"_a, "weight"_a, "bias"_a, "activation"_a = "none", "isa"_a = py::none(),
-      "num_threads"_a = 1);
+      "x"_a, "weight"_a, "bias"_a, "activation"_a = "none", "format"_a = "float32",
+      "isa"_a = py::none(), "num_threads"_a = 1);
   m.def(
       "depthwise_conv",
       [](const FloatArray& x, const FloatArray& weight, const FloatArray& bias, std::int64_t stride,
@@ -291,8 +293,8 @@ void register_maps(py::module_& m) {
 // q (B, N, heads * head_dim), k, v (B, M, ...); bias_h (B * heads, N - first, H), bias_w.
 FloatArray run_attention(const FloatArray& q, const FloatArray& k, const FloatArray& v,
                          std::int64_t num_heads, float scale, const OptionalArray& bias_h,
-                         const OptionalArray& bias_w, std::int64_t bias_first, const Isa& isa,
-                         int num_threads) {
+                         const OptionalArray& bias_w, std::int64_t bias_first, bool bfloat16,
+                         const Isa& isa, int num_threads) {
   TestContext test(isa, num_threads);
   AttentionArgs args;
   args.num_heads = num_heads;
@@ -306,6 +308,7 @@ FloatArray run_attention(const FloatArray& q, const FloatArray& k, const FloatAr
   args.num_queries = q.shape(1);
   args.num_keys = k.shape(1);
   args.bias = {view_of(bias_h), view_of(bias_w), bias_first};
+  args.bfloat16 = bfloat16;
   FloatArray out = make_array({args.batch, args.num_queries, v.shape(2)});
   attention(test.context, args, mutable_view_of(out));
   return out;
@@ -344,8 +347,8 @@ void register_text(py::module_& m) {
 
 void register_attention(py::module_& m) {
   m.def("attention", &run_attention, "q"_a, "k"_a, "v"_a, "num_heads"_a, "scale"_a,
-        "bias_h"_a = py::none(), "bias_w"_a = py::none(), "bias_first"_a = 0, "isa"_a = py::none(),
-        "num_threads"_a = 1);
+        "bias_h"_a = py::none(), "bias_w"_a = py::none(), "bias_first"_a = 0, "bfloat16"_a = false,
+        "isa"_a = py::none(), "num_threads"_a = 1);
   m.def(
       "window_attention",
       [](const FloatArray& qkv, std::int64_t num_heads, std::int64_t window, float scale,

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
-from support import tiny_edgetam, tiny_mobile_sam, tiny_sam3_1
+from support import tiny_edgetam, tiny_mobile_sam, tiny_sam3, tiny_sam3_1
 from support.cases import quick
-from support.ops import ISAS, THREADS
+from support.ops import BFLOAT16_ISAS, ISAS, THREADS
 
 ROOT = Path(__file__).parents[2]
 
@@ -123,9 +123,35 @@ def test_every_pattern_means_layers(name):
     others = {
         "sam-nano": tiny_mobile_sam.shapes_of,
         "sam2-nano": tiny_edgetam.shapes_of,
-        "sam3-nano": lambda: tiny_sam3_1.tracker_shapes(32),
+        "sam3-nano": lambda: {
+            **tiny_sam3_1.tracker_shapes(32),
+            **tiny_sam3_1.neck_shapes(tiny_sam3.TINY),
+        },
     }
     tensors += others[name]()
     for pattern in patterns:
         expression = re.compile(re.escape(pattern).replace(r"\*", r"[^.]+") + r"\..*weight$")
         assert any(map(expression.match, tensors)), pattern
+
+
+FORMATS = {
+    ("sam", "image_encoder.blocks.3.attn.qkv"): ("int8", "int8"),
+    ("sam", "image_encoder.layers.1.blocks.0.mlp.fc2"): ("float32", "float32"),
+    ("sam", "image_encoder.neck.2"): ("float32", "bfloat16"),
+    ("sam", "mask_decoder.transformer.layers.0.mlp.lin1"): ("float32", "float32"),
+    ("sam2", "image_encoder.trunk.blocks.0.mlp.layers.0"): ("float32", "bfloat16"),
+    ("sam2", "image_encoder.trunk.blocks.5.attn.proj"): ("int8", "int8"),
+    ("sam2", "memory_encoder.out_proj"): ("float32", "float32"),
+    ("sam3", "detector.backbone.vision_backbone.trunk.blocks.1.attn.qkv"): ("float32", "bfloat16"),
+    ("sam3", "detector.backbone.vision_backbone.trunk.blocks.2.attn.qkv"): ("int8", "int8"),
+    ("sam3", "detector.transformer.encoder.layers.4.self_attn"): ("float32", "bfloat16"),
+    ("sam3", "detector.transformer.encoder.layers.4.cross_attn_image"): ("float32", "float32"),
+}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_what_int8_leaves_is_bfloat16_where_the_processor_multiplies_it(testing, isa):
+    for (family, path), formats in FORMATS.items():
+        expected = formats[isa in BFLOAT16_ISAS]
+        assert testing.weight_formats(family, "int8", isa, [path]) == [expected], path
+        assert testing.weight_formats(family, "float32", isa, [path]) == ["float32"], path

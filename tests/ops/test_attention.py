@@ -127,6 +127,30 @@ def test_bias_of_a_map(batch, queries, grid, heads, head_dim, first):
     check("attention", truth, q, k, v, heads, scale, **bias)
 
 
+@pytest.mark.parametrize(
+    ("batch", "queries", "grid", "heads", "head_dim", "first"),
+    [(2, 7, (10, 30), 2, 16, 0), (1, 201, (24, 24), 8, 8, 1), (1, 130, (3, 5), 3, 96, 3)],
+)
+@pytest.mark.parametrize("biased", [False, True])
+def test_attention_of_bfloat16(batch, queries, grid, heads, head_dim, first, biased):
+    random = rng(batch, queries, *grid)
+    width = heads * head_dim
+    q = normal(random, batch, queries, width)
+    k, v = (normal(random, batch, grid[0] * grid[1], width) for _ in range(2))
+    bias = [normal(random, batch * heads, queries - first, n) * 2 for n in grid]
+    args = [heads, head_dim**-0.5, *([*bias, first] if biased else [])]
+    formula = biased_attention if biased else attention
+    products = [to_bfloat16(x) for x in (q, k, v)]
+    truth = formula(*products, *args)
+    # The softmax's weights are rounded at 8 bits as well.
+    bound = 2**-8 * formula(*products[:2], np.abs(v), *args).max()
+    check("attention", truth, q, k, v, *args, bound=bound, isas=BFLOAT16_ISAS, bfloat16=True)
+    for isa in ISAS:  # others compute in float32
+        low = op("attention", q, k, v, *args, bfloat16=True, isa=isa)
+        exact = op("attention", q, k, v, *args, isa=isa)
+        assert np.array_equal(low, exact) == (isa not in BFLOAT16_ISAS)
+
+
 @pytest.mark.parametrize("shapes", [((2, 3, 2), (2, 3, 4)), ((2, 4, 2), (2, 4, 3))])
 def test_bias_of_another_map_is_refused(shapes):
     zeros = [np.zeros(shape, np.float32) for shape in shapes]

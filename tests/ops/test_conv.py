@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.ops import ACTIVATIONS, check, f64, normal, op, rng, torch_bound
+from support.ops import ACTIVATIONS, check, check_bfloat16, f64, normal, op, rng, torch_bound
 
 
 def conv2d(x, weight, stride, padding):
@@ -37,6 +37,32 @@ def test_conv2d(shape, kernel, stride, padding, out):
     residual = normal(random, *truth.shape)
     truth = np.maximum(truth + bias, 0) + residual
     check("conv2d", truth, x, weight, bias=bias, activation="relu", residual=residual, **window)
+
+
+BFLOAT16 = [((2, 5, 7, 32), 3, 1, 1), ((1, 9, 41, 96), 3, 1, 1), ((1, 6, 5, 64), 3, 2, 1)]
+BFLOAT16 += [((2, 3, 5, 50), 1, 1, 0), ((1, 8, 8, 32), 4, 4, 0), ((0, 4, 4, 32), 3, 1, 1)]
+
+
+@pytest.mark.parametrize(("shape", "kernel", "stride", "padding"), BFLOAT16, ids=str)
+@pytest.mark.parametrize("out", [33, 64])
+def test_conv2d_of_bfloat16(shape, kernel, stride, padding, out):
+    random = rng(*shape, out)
+    x, weight = normal(random, *shape), normal(random, out, shape[3], kernel, kernel)
+    bias = normal(random, out)
+    window = {"stride": stride, "padding": padding}
+    residual = normal(random, *conv2d(x, weight, **window).shape)
+
+    def formula(x, weight):
+        return np.maximum(conv2d(x, weight, **window) + bias, 0) + residual
+
+    options = {"bias": bias, "activation": "relu", "residual": residual, **window}
+    check_bfloat16("conv2d", formula, x, weight, **options)
+
+
+def test_conv2d_of_other_numbers_of_inputs_stays_float32():
+    random = rng(5)
+    x, weight = normal(random, 1, 6, 8, 48), normal(random, 40, 48, 3, 3)
+    check("conv2d", conv2d(x, weight, 1, 1), x, weight, padding=1, format="bfloat16")
 
 
 def depthwise(x, weight, bias, stride=1):
@@ -174,6 +200,20 @@ def test_conv_transpose2x2(shape, out, activation):
     truth = ACTIVATIONS[activation](conv_transpose2x2(x, weight) + bias) if x.size else x
     truth = np.asarray(truth, np.float64).reshape(shape[0], 2 * shape[1], 2 * shape[2], out)
     check("conv_transpose2x2", truth, x, weight, bias, activation=activation)
+
+
+@pytest.mark.parametrize(
+    ("shape", "out"), [((2, 5, 7, 3), 5), ((1, 3, 300, 80), 24), ((1, 18, 18, 1100), 40)], ids=str
+)
+def test_conv_transpose2x2_of_bfloat16(shape, out):
+    random = rng(*shape, out)
+    x, weight = normal(random, *shape), normal(random, shape[3], out, 2, 2)
+    bias = normal(random, out)
+
+    def formula(x, weight):
+        return ACTIVATIONS["gelu"](conv_transpose2x2(x, weight) + bias)
+
+    check_bfloat16("conv_transpose2x2", formula, x, weight, bias, activation="gelu")
 
 
 def test_conv_transpose2x2_wrong_shape():

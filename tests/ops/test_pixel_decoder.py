@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.ops import check, f64, normal, op, rng, torch_bound
+from support.ops import ISAS, check, check_bfloat16, f64, normal, op, rng, torch_bound
 
 
 def conv3x3(x, weight):
@@ -56,6 +56,38 @@ def test_conv3x3_upsampled(shape, out, quarters):
     enlarged = x.repeat(2, axis=0).repeat(2, axis=1)
     truth = to_quarters(conv3x3(enlarged, weight)) + residual
     check("conv3x3_upsampled", truth, to_quarters(x) if quarters else x, weight, residual)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 32), (10, 14, 96)])
+def test_convolutions_of_bfloat16(shape):
+    random = rng(*shape)
+    x, weight = normal(random, *shape), normal(random, 33, shape[2], 3, 3)
+    bias, residual = normal(random, 33), normal(random, 4, *shape[:2], 33)
+
+    def formula(x, weight):
+        return to_quarters(conv3x3(x, weight) + bias)
+
+    check_bfloat16("conv3x3_to_quarters", formula, x, weight, bias)
+    enlarged = x.repeat(2, axis=0).repeat(2, axis=1)
+    truth = to_quarters(conv3x3(enlarged, weight)) + residual
+    # Weights are rounded once they are summed: both factors of a product by half a step each.
+    bound = 2**-8 * conv3x3(np.abs(enlarged), np.abs(weight)).max()
+    for part in (x, to_quarters(x)):
+        args = (part, weight, residual)
+        check("conv3x3_upsampled", truth, *args, bound=bound, format="bfloat16")
+        for isa in ISAS:
+            found = op("conv3x3_upsampled", *args, format="bfloat16", isa=isa)
+            assert np.abs(found - truth).max() > 1e-3  # something was rounded
+
+
+def test_convolutions_of_other_numbers_of_inputs_stay_float32():
+    random = rng(5)
+    x, weight = normal(random, 6, 8, 48), normal(random, 40, 48, 3, 3)
+    bias, residual = np.zeros(40, np.float32), np.zeros((4, 6, 8, 40), np.float32)
+    quarters = to_quarters(conv3x3(x, weight))
+    check("conv3x3_to_quarters", quarters, x, weight, bias, format="bfloat16")
+    enlarged = to_quarters(conv3x3(x.repeat(2, axis=0).repeat(2, axis=1), weight))
+    check("conv3x3_upsampled", enlarged, x, weight, residual, format="bfloat16")
 
 
 def group_norm_relu(x, weight, bias, groups, eps=1e-5):

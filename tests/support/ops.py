@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,24 @@ def check(
             np.testing.assert_array_equal(results[0], result)
         error = float(np.abs(results[0] - truth).max(initial=0))
         assert error <= bound, f"{name} {isa}: error {error:.3g}, allowed {bound:.3g}"
+
+
+def check_bfloat16(
+    name: str,
+    formula: Callable[[Any, Any], NDArray[np.float64]],
+    x: NDArray[np.float32],
+    weight: NDArray[np.float32],
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    """Hold an op to `formula` of what it multiplies.
+
+    These are rounded weights, and rounded inputs where the processor multiplies bfloat16.
+    """
+    widened = [isa for isa in ISAS if isa not in BFLOAT16_ISAS]
+    for isas, inputs in ((widened, x), (BFLOAT16_ISAS, to_bfloat16(x))):
+        truth = formula(inputs, to_bfloat16(weight))
+        check(name, truth, x, weight, *args, isas=isas, format="bfloat16", **kwargs)
 
 
 def torch_bound(truth: NDArray[np.float64], rival: Any) -> float:

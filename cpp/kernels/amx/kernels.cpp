@@ -42,10 +42,11 @@ class Tiles {
 
 // Sums (kBlockRows, kNr) of 32 bits, in rows of `sums_row_bytes`, over `steps` tiles of inner
 // indices, of bytes or of bfloat16: both have four bytes of a column side by side. `multiply` adds
-// the products of tiles 4 and 5 with tiles 6 and 7 to tiles 0 to 3.
-template <class Multiply>
+// the products of tiles 4 and 5 with tiles 6 and 7 to tiles 0 to 3; `between` runs in each step.
+template <class Multiply, class Between>
 SAM_RLX_INLINE void multiply_tiles(const void* a, Index a_row_bytes, const void* b, Index steps,
-                                   void* sums, Index sums_row_bytes, Multiply multiply) {
+                                   void* sums, Index sums_row_bytes, Multiply multiply,
+                                   Between between) {
   constexpr Index kPanelRow = 4 * kNr;
   const auto* rows = static_cast<const std::uint8_t*>(a);
   const auto* panel = static_cast<const std::uint8_t*>(b);
@@ -59,6 +60,7 @@ SAM_RLX_INLINE void multiply_tiles(const void* a, Index a_row_bytes, const void*
     _tile_loadd(7, panel + kTileBytes, kPanelRow);
     _tile_loadd(5, rows + kTileRows * a_row_bytes, a_row_bytes);
     multiply();
+    between();
     rows += kTileBytes;
     panel += kTileRows * kPanelRow;
   }
@@ -132,12 +134,15 @@ void int8_gemm_tiles(const sam_rlx::Int8GemmArgs& g) noexcept {
       for (Index row = 0; row < whole; row += kBlockRows) {
         t.row = row;
         prefetch_block(t);
-        multiply_tiles(g.a + row * g.a_row_stride, g.a_row_stride, b, steps, sums, kSumsRow, [] {
-          _tile_dpbusd(0, 4, 6);
-          _tile_dpbusd(1, 4, 7);
-          _tile_dpbusd(2, 5, 6);
-          _tile_dpbusd(3, 5, 7);
-        });
+        multiply_tiles(
+            g.a + row * g.a_row_stride, g.a_row_stride, b, steps, sums, kSumsRow,
+            [] {
+              _tile_dpbusd(0, 4, 6);
+              _tile_dpbusd(1, 4, 7);
+              _tile_dpbusd(2, 5, 6);
+              _tile_dpbusd(3, 5, 7);
+            },
+            [] {});
         for (Index r = 0; r < kBlockRows; r += kInt8Mr) {
           t.row = row + r;
           finish_block_rows(t, g, steps * kTileBytes, sums + r * kNr);
@@ -149,12 +154,30 @@ void int8_gemm_tiles(const sam_rlx::Int8GemmArgs& g) noexcept {
 }
 
 static_assert(sam_rlx::kBFloat16Rows == kBlockRows && sam_rlx::kBFloat16Depth * 2 == kTileBytes);
+constexpr Index kLine = 32;                                           // numbers of a cache line
+constexpr Index kPanelLines = kNr * sam_rlx::kBFloat16Depth / kLine;  // of a step of a panel
 
-// Brings sums of whole tiles to C, a few rows at once.
-void finish_block(TileArgs t, const float* sums) {
-  constexpr int kRows = 8;  // docs/develop/optimizations.md: amx-blocks
-  t.rows = kRows;
-  for (Index r = 0; r < kBlockRows; r += kRows, t.row += kRows, sums += kRows * kNr) {
+// A block whose sums go to C a few rows at a time, between the products of the next one: vectors
+// work while tiles do. docs/develop/optimizations.md: amx-late.
+struct LateBlock {
+  static constexpr int kRows = 2;
+  TileArgs t;  // of the next rows
+  const float* sums;
+  Index left;  // rows
+
+  SAM_RLX_INLINE void finish_some() {
+    if (left == 0) return;
+    finish_rows();
+    t.row += kRows;
+    sums += kRows * kNr;
+    left -= kRows;
+  }
+  SAM_RLX_INLINE void finish() {
+    while (left > 0) finish_some();
+  }
+
+ private:
+  SAM_RLX_NOINLINE void finish_rows() const noexcept {
     Vec acc[kRows][kNv];
     for_each<kRows>([&](auto i) SAM_RLX_INLINED {
       for_each<kNv>([&](auto v) SAM_RLX_INLINED {
@@ -163,7 +186,7 @@ void finish_block(TileArgs t, const float* sums) {
     });
     finish_sums<kRows, kNv>(t, acc);
   }
-}
+};
 
 void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
   const Index steps = (g.target.k + sam_rlx::kBFloat16Depth - 1) / sam_rlx::kBFloat16Depth;
@@ -175,32 +198,48 @@ void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
   t.last = true;
   t.partial = g.target.c;
   const Tiles tiles;
-  alignas(64) float sums[kBlockRows * kNr];
+  alignas(64) float buffers[2][kBlockRows * kNr];
+  float* sums = buffers[0];
+  LateBlock late{};
+  const Index panel = kNr * steps * sam_rlx::kBFloat16Depth;
+  const Index row_blocks = (g.target.m + kBlockRows - 1) / kBlockRows;
   for (t.col = 0; t.col < g.target.n; t.col += kNr) {
     t.cols = smaller(g.target.n - t.col, kNr);
-    const std::uint16_t* const b = g.b + t.col * steps * sam_rlx::kBFloat16Depth;
+    const std::uint16_t* const b = g.b + t.col / kNr * panel;
+    // The next panel comes into the second-level cache while this one is multiplied.
+    const std::uint16_t* next = b + panel;
+    const Index lines =
+        t.col + kNr < g.target.n ? (kPanelLines + row_blocks - 1) / row_blocks : Index{0};
     for (t.row = 0; t.row < g.target.m; t.row += kBlockRows) {
       t.rows = smaller(g.target.m - t.row, kBlockRows);
       const bool whole = t.rows == kBlockRows && t.cols == kNr;
       const bool stays = whole && plain;
       if (whole && !plain) prefetch_block(t);
-      float* const out =
-          stays ? g.target.c + t.row * g.target.c_row_stride + t.col : static_cast<float*>(sums);
-      multiply_tiles(g.a + t.row * g.a_row_stride, 2 * g.a_row_stride, b, steps, out,
-                     stays ? 4 * g.target.c_row_stride : kSumsRow, [] {
-                       _tile_dpbf16ps(0, 4, 6);
-                       _tile_dpbf16ps(1, 4, 7);
-                       _tile_dpbf16ps(2, 5, 6);
-                       _tile_dpbf16ps(3, 5, 7);
-                     });
-      if (stays) continue;
-      if (whole) {
-        finish_block(t, sums);
-      } else {
+      float* const out = stays ? g.target.c + t.row * g.target.c_row_stride + t.col : sums;
+      multiply_tiles(
+          g.a + t.row * g.a_row_stride, 2 * g.a_row_stride, b, steps, out,
+          stays ? 4 * g.target.c_row_stride : kSumsRow,
+          [] {
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+          },
+          [&] SAM_RLX_INLINED {
+            late.finish_some();
+            for (Index i = 0; i < lines; ++i, next += kLine) SAM_RLX_PREFETCH_FAR(next);
+          });
+      late.finish();
+      if (whole && !stays) {
+        late = {t, sums, kBlockRows};
+        late.t.rows = LateBlock::kRows;
+        sums = sums == buffers[0] ? buffers[1] : buffers[0];
+      } else if (!stays) {
         finish_tile(t, sums);
       }
     }
   }
+  late.finish();
 }
 
 }  // namespace

@@ -45,9 +45,12 @@ void pack_bfloat16_rows(const float* x, Index k, std::uint16_t* out) noexcept {
 
 void pack_bfloat16_left(const float* const* rows, Index m, Index k, Index stride,
                         std::uint16_t* out) noexcept {
+  constexpr Index kDepth = sam_rlx::kBFloat16Depth;
+  const Index depth = (k + kDepth - 1) / kDepth * kDepth;
   for (Index i = 0; i < m; ++i, out += stride) {
-    round_bfloat16(rows[i], k, out);
-    for (Index p = k; p < stride; ++p) out[p] = 0;
+    const Index valid = rows[i] == nullptr ? 0 : k;
+    round_bfloat16(rows[i], valid, out);
+    for (Index p = valid; p < depth; ++p) out[p] = 0;
   }
 }
 

@@ -54,9 +54,10 @@ void pack_bfloat16_rows(const float* x, Index k, std::uint16_t* out) noexcept {
 void pack_bfloat16_left(const float* const* rows, Index m, Index k, Index stride,
                         std::uint16_t* out) noexcept {
   for (Index i = 0; i < m; i += kMr, out += kMr * stride) {
-    for (Index p = 0; p < stride; p += kDepth) {
+    for (Index p = 0; p < whole_depth(k); p += kDepth) {
       const auto four = [&](Index r) SAM_RLX_INLINED {
-        return i + r < m && p < k ? load_cols(rows[i + r] + p, k - p) : zero();
+        const bool valid = i + r < m && p < k && rows[i + r] != nullptr;
+        return valid ? load_cols(rows[i + r] + p, k - p) : zero();
       };
       for (Index r = 0; r < kMr; r += 2) {
         store_rounded(out + (p * kMr + r * kDepth), four(r), four(r + 1));

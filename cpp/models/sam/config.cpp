@@ -160,6 +160,12 @@ LayerSet SamConfig::reduced_layers(WeightFormat format) {
           .except = format == WeightFormat::kInt8 ? exact : exact.first(0)};
 }
 
+// What int8 leaves of TinyViT's blocks stays float32: little is left of its room for errors.
+LayerSet SamConfig::bfloat16_layers() {
+  static constexpr std::string_view kLayers[]{"image_encoder.neck"};
+  return {.within = kLayers, .except = {}};
+}
+
 // They lose nothing in memory.
 std::span<const std::string_view> SamConfig::packed_layers() {
   static constexpr std::string_view kLayers[]{

@@ -159,7 +159,7 @@ void TinyViTAttention::forward_part(Context& ctx, ConstView x, const DistanceTer
                     .rel_pos = {},
                     .pad_qkv = pad_qkv.data(),
                     .distances = &distances,
-                    .bfloat16 = attention_rounds(qkv.packed.format, false)},
+                    .bfloat16 = qkv.packed.format == WeightFormat::kBFloat16},
                    attended);
   proj.forward_add(ctx, attended, x, out);
 }

@@ -218,6 +218,16 @@ LayerSet Sam2Config::reduced_layers(WeightFormat format) {
           .except = format == WeightFormat::kInt8 ? exact : exact.first(exact.size() - 1)};
 }
 
+// What int8 spoils, bfloat16 does not.
+LayerSet Sam2Config::bfloat16_layers() {
+  static constexpr std::string_view kLayers[]{
+      "image_encoder.trunk.blocks",
+      "image_encoder.trunk.body.*.blocks.*.channel_mixer",
+      "image_encoder.neck",
+  };
+  return {.within = kLayers, .except = {}};
+}
+
 // They lose nothing in memory.
 std::span<const std::string_view> Sam2Config::packed_layers() {
   static constexpr std::string_view kLayers[]{"image_encoder.trunk.blocks",

@@ -95,7 +95,8 @@ void RoPEAttention::attend_to_parts(Context& ctx, ConstView q, std::span<const K
                       .scale = scale(),
                       .query = {q.data, dim},
                       .num_queries = q.shape[0],
-                      .parts = {attended_to, parts.size()}},
+                      .parts = {attended_to, parts.size()},
+                      .bfloat16 = attention_rounds(weight_format)},
                      out);
 }
 

@@ -98,11 +98,10 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
   return keys;
 }
 
-// Nearly all of the work is there. What clicks and examples are encoded with, the rest of the
-// detector, boxes, scores and masks stay exact: the linear layers of the detector's encoder and
-// decoder that could be rounded are less than a fifth of a text's work, and with them instances
-// of sam3-nano's texts fall below a mean IoU of 0.98 with float32's. The first blocks of the
-// trunk stay exact too: rounding the first one moves masks more than rounding all attention does.
+// Nearly all of an image's work is there. What clicks and examples are encoded with, the detector
+// and boxes, scores and masks are not: with the detector's layers in int8 instances of sam3-nano's
+// texts fall below a mean IoU of 0.98 with float32's. Nor are the first blocks of the trunk:
+// rounding the first one to bytes moves masks more than rounding all attention does.
 LayerSet Sam3Config::reduced_layers(WeightFormat) {
   static constexpr std::string_view kLayers[]{
       "detector.backbone.vision_backbone.trunk.blocks",
@@ -115,6 +114,26 @@ LayerSet Sam3Config::reduced_layers(WeightFormat) {
       "detector.backbone.vision_backbone.trunk.blocks.1",
   };
   return {.within = kLayers, .except = kExact};
+}
+
+// What int8 spoils, bfloat16 does not. Tokens' attention of the detector computes with the weights
+// themselves.
+LayerSet Sam3Config::bfloat16_layers() {
+  static constexpr std::string_view kLayers[]{
+      "detector.backbone.vision_backbone.trunk.blocks",
+      "detector.backbone.vision_backbone.convs",
+      "detector.backbone.vision_backbone.sam2_convs",
+      "detector.backbone.vision_backbone.interactive_convs",
+      "detector.backbone.vision_backbone.propagation_convs",
+      "detector.transformer.encoder.layers.*.self_attn",
+      "detector.transformer.encoder.layers.*.linear1",
+      "detector.transformer.encoder.layers.*.linear2",
+      "detector.transformer.decoder.layers.*.cross_attn",
+      "detector.transformer.decoder.layers.*.linear1",
+      "detector.transformer.decoder.layers.*.linear2",
+      "detector.segmentation_head.pixel_decoder.conv_layers",
+  };
+  return {.within = kLayers, .except = {}};
 }
 
 // They lose nothing in memory: more of them than what other precisions round.

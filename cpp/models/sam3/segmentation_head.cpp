@@ -27,15 +27,14 @@ void PixelConv::visit(ParamVisitor& v) {
 }
 
 void PixelConv::pack(const KernelTable& kernels) {
-  level = pack_conv(kernels, weight);
-  coarser = pack_upsampled_conv(kernels, weight);
+  level = pack_conv(kernels, weight, weight_format);
+  coarser = pack_upsampled_conv(kernels, weight, weight_format);
   weight = Tensor();
 }
 
 PixelDecoder::PixelDecoder(const DetectorConfig& config) {
   for (std::int64_t i = 0; i < config.upsampling_stages; ++i) {
-    conv_layers.push_back(
-        {.channels = config.d_model, .weight = {}, .bias = {}, .level = {}, .coarser = {}});
+    conv_layers.emplace_back().channels = config.d_model;
     norms.emplace_back(kGroups, config.d_model);
   }
 }

@@ -23,6 +23,7 @@ struct PixelLevels {
 // 3x3 convolution of (level + enlarged coarser map), its two halves packed apart.
 struct PixelConv {
   std::int64_t channels = 0;
+  WeightFormat weight_format = WeightFormat::kFloat32;
 
   Tensor weight;  // (C, C, 3, 3)
   Tensor bias;    // (C,)
