@@ -30,8 +30,8 @@ image = pyvips.Image.new_from_array(np.array([LABELS], np.uint16))
 colours = pyvips.Image.new_from_array(np.full((1, 1, 3), 1000, np.uint16))
 
 
-def read_back(name, picture, file):
-    picture.write_to_file(file)
+def read_back(name, image, file):
+    image.write_to_file(file)
     values = np.asarray(Image.open(file)).ravel().tolist()
     return name, values
 

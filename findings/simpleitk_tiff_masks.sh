@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SimpleITK 2.5.7: a TIFF mask of one bit a pixel is read as four channels, whose last one is 255
-# everywhere: `array > 0` is true for every pixel in it, and the array is (H, W, 4) in place of (H, W).
+# everywhere: `array > 0` is true for every pixel in it, and the array is (H, W, 4) instead of (H, W).
 # A TIFF mask with a palette is read as colours of 16 bits (128 becomes 32768), its labels are gone.
 # The same masks as PNG are (H, W) with 0 and 255, and colours of 8 bits.
 #
