@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import warnings
@@ -148,6 +149,23 @@ def test_what_programs_ask_of_a_model(model: Any, folder: Path):
     for each in model.parameters():
         each.requires_grad_(False)
         each.requires_grad = False
+
+
+def test_a_parameter_under_two_names_counts_once(folder: Path, tmp_path: Path):
+    """As in the folders that transformers' own scripts and sam-rlx convert write."""
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(folder, tmp_path / "sam")
+    path = tmp_path / "sam" / "model.safetensors"
+    weights = load_file(path)
+    name = "shared_image_embedding.positional_embedding"
+    weights["prompt_encoder.shared_embedding.positional_embedding"] = weights[name].clone()
+    save_file(weights, path, metadata={"format": "pt"})
+    ours, theirs = (
+        each.SamModel.from_pretrained(tmp_path / "sam") for each in (drop_in, transformers)
+    )
+    assert ours.num_parameters() == theirs.num_parameters()
+    assert {name for name, _ in ours.named_parameters()} == dict(theirs.named_parameters()).keys()
 
 
 def test_a_saved_folder_is_the_same_model(model: Any, prompts: Any, tmp_path: Path):

@@ -87,7 +87,8 @@ class Parameter:
         return self
 
     def _stop(self, called: str) -> NoReturn:
-        vars(self)["_refuse"](f"{vars(self)['_name']}.{called}")
+        refuse: Callable[[str], NoReturn] = vars(self)["_refuse"]
+        refuse(f"{vars(self)['_name']}.{called}")
 
     def __repr__(self) -> str:
         return f"<Parameter {vars(self)['_name']} {self.shape}>"

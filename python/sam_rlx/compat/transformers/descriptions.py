@@ -12,6 +12,8 @@ from sam_rlx.compat.transformers.refusals import refuse
 # Ends of names that are no parameters upstream but buffers.
 _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 _ENCODING = "positional_embedding"
+# One parameter under two names: upstream tells the second.
+_COPIES = (f"prompt_encoder.shared_embedding.{_ENCODING}", f"shared_image_embedding.{_ENCODING}")
 
 
 def parameters_of(path: str, is_sam: bool, frozen: set[str]) -> list[tuple[str, Parameter]]:
@@ -28,7 +30,11 @@ def parameters_of(path: str, is_sam: bool, frozen: set[str]) -> list[tuple[str, 
     """
     found = []
     stop = functools.partial(refuse, "training")
-    for name, _, shape in _core.list_tensors(path):
+    tensors = _core.list_tensors(path)
+    has_both = {name for name, *_ in tensors}.issuperset(_COPIES)
+    for name, _, shape in tensors:
+        if has_both and name == _COPIES[0]:
+            continue
         if name.endswith(_BUFFERS) or (name.endswith(_ENCODING) and not is_sam):
             continue
         found.append((name, Parameter(name, tuple(shape), frozen, stop)))

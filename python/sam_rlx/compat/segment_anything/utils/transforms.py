@@ -45,7 +45,7 @@ class ResizeLongestSide:
         As upstream, the size is that of an image with B rows and C columns, whatever H and W are.
         """
         array = np.asarray(image)
-        size = self.get_preprocess_shape(*array.shape[:2], self.target_length)
+        size = self.get_preprocess_shape(array.shape[0], array.shape[1], self.target_length)
         if array.dtype == np.uint8:
             rows = np.ascontiguousarray(array.transpose(0, 2, 3, 1))
             resized = np.stack([_core.resize_image(each, size) for each in rows])
