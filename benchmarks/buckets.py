@@ -2,6 +2,7 @@
 
     python benchmarks/buckets.py                       # at the released sizes: hours of CPU
     python benchmarks/buckets.py --quick               # a tiny network
+    python benchmarks/buckets.py --threads 1 --cpu     # where other programs run beside it
     python benchmarks/buckets.py --plot buckets.svg
 
 Prints the seconds of a frame of a clip whose memories are full, the median of several frames, and
@@ -37,18 +38,19 @@ def save(path: Path, quick: bool) -> Path:
     return tiny_sam3.save_safetensors(path, config, weights)
 
 
-def seconds(model: sam_rlx.Model, count: int, threads: int, frames: int) -> float:
+def seconds(model: sam_rlx.Model, count: int, options: argparse.Namespace) -> float:
     """Return the median seconds of a tracked frame with so many objects."""
+    clock = time.process_time if options.cpu else time.perf_counter
     image = sample_image(*SIZE)
-    clip = [np.roll(image, 3 * t, 1) for t in range(MEMORIES + frames + 1)]
-    session = sam_rlx.VideoPredictor(model, clip, num_threads=threads)
+    clip = [np.roll(image, 3 * t, 1) for t in range(MEMORIES + options.frames + 1)]
+    session = sam_rlx.VideoPredictor(model, clip, num_threads=options.threads)
     for obj in range(count):
         x, y = 80 * (obj % 8), 80 * (obj // 8)
         session.add_prompt(0, obj, box=[x + 4, y + 4, x + 76, y + 76])
     times = []
-    before = time.perf_counter()
+    before = clock()
     for frame in session.propagate():
-        now = time.perf_counter()
+        now = clock()
         if frame.frame_index > MEMORIES:
             times.append(now - before)
         before = now
@@ -88,13 +90,12 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="numbers of objects")
     parser.add_argument("--frames", type=int, default=3, help="measured frames of each")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu", action="store_true", help="count CPU seconds of all threads")
     parser.add_argument("--plot", type=Path, help="SVG to write")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = sam_rlx.load_model(save(Path(folder) / "buckets.safetensors", options.quick))
-    costs = {
-        count: seconds(model, count, options.threads, options.frames) for count in options.counts
-    }
+    costs = {count: seconds(model, count, options) for count in options.counts}
     one = costs[min(costs)]
     print("| objects | seconds a frame | times the first |\n| ---: | ---: | ---: |")
     for count, cost in costs.items():

@@ -243,16 +243,17 @@ void register_concept_predictor(py::module_& m) {
           "find",
           [](ConceptPredictor& self, const Ids& ids, const Coordinates& points,
              const Labels& point_labels, const Coordinates& boxes, const Labels& box_labels,
-             Tokens examples, double threshold, bool raw, bool fractions,
+             Tokens examples, double threshold, bool presence, bool raw, bool fractions,
              std::optional<py::function> progress) {
-            return find(self, ids, {"points", points, point_labels, 2},
-                        {"boxes", boxes, box_labels, 4},
-                        {{threshold}, std::move(examples), raw, fractions, std::move(progress)});
+            return find(
+                self, ids, {"points", points, point_labels, 2}, {"boxes", boxes, box_labels, 4},
+                {{threshold, presence}, std::move(examples), raw, fractions, std::move(progress)});
           },
           py::arg("ids"), py::arg("points") = py::none(), py::arg("point_labels") = py::none(),
           py::arg("boxes") = py::none(), py::arg("box_labels") = py::none(),
           py::arg("examples") = Tokens{}, py::arg("threshold") = ConceptOptions().threshold,
-          py::arg("raw") = false, py::arg("fractions") = false, py::arg("progress") = py::none())
+          py::arg("presence") = ConceptOptions().presence, py::arg("raw") = false,
+          py::arg("fractions") = false, py::arg("progress") = py::none())
       .def("upscale", upscale_concepts, py::arg("low_res"), py::arg("out").noconvert(),
            py::arg("probabilities") = false)
       .def("binarize", binarize, py::arg("low_res"), py::arg("out").noconvert());

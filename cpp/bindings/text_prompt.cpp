@@ -12,7 +12,6 @@ namespace {
 // Rules of upstream's video model that are left out here, and what holds instead.
 constexpr std::pair<const char*, const char*> kLeftOut[] = {
     {"o2o_matching_masklets_enable", "a finding confirms every object that it overlaps"},
-    {"masklet_confirmation_enable", "an object is shown from its first frame on"},
     {"use_prev_mem_frame", "a click sees its own frame alone"},
     {"use_stateless_refinement", "a click corrects the object that was found"},
 };
@@ -25,8 +24,6 @@ MaskletConfig masklet_config(const py::dict& given) {
     fail<UnsupportedError>(std::string("text_options.") + name, "False",
                            py::repr(value).cast<std::string>() + ": " + instead);
   }
-  // Of the second of these rules alone.
-  options.attr("pop")("masklet_confirmation_consecutive_det_thresh", py::none());
   return read_options<MaskletConfig>(options, "text_options",
                                      "an option of upstream's video model");
 }

@@ -488,6 +488,7 @@ class ConceptPredictor:
         box_labels: NDArray[np.int32] | None = None,
         examples: Sequence[NDArray[np.float32]] = [],
         threshold: float = 0.5,
+        presence: bool = True,
         raw: bool = False,
         fractions: bool = False,
         progress: Callable[[int, int], None] | None = None,

@@ -128,6 +128,7 @@ def run(
     boxes: ArrayLike | None = None,
     text: str | Sequence[str] | None = None,
     threshold: float = 0.5,
+    presence: bool = True,
     examples: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     example_positions: bool = True,
     options: Mapping[str, Any] | None = None,
@@ -177,6 +178,8 @@ def run(
         Texts for items without any of their own.
     threshold : float
         Score, 0 to 1, above which instances of texts are kept.
+    presence : bool
+        As for `ConceptPredictor.predict`; not with clips.
     examples : str, path or sequence, optional
         Files of examples, for all texts, or for the text "visual" where there is none: COCO
         documents, whose boxes of one category show what is meant, on the images that they name;
@@ -255,7 +258,7 @@ def run(
             options=options,
             model=model,
             load=load,
-            threshold=_options.checked("concept", "sam3", {"threshold": threshold})["threshold"],
+            **_options.checked("concept", "sam3", {"threshold": threshold, "presence": presence}),
             examples=tuple(as_path(path) for path in _as_paths("examples", examples)),
             example_positions=as_flag("example_positions", example_positions),
             memory_rule=_options.as_memory_rule(memory_rule),

@@ -380,6 +380,7 @@ class ConceptPredictor(ImageEmbeddings):
         point_labels: ArrayLike | None = None,
         examples: Examples | Sequence[Examples] | None = None,
         threshold: float = 0.5,
+        presence: bool = True,
         return_logits: bool = False,
         min_mask_region_area: int = 0,
         raw: bool = False,
@@ -425,6 +426,9 @@ class ConceptPredictor(ImageEmbeddings):
             `ConceptExamples.save`. As boxes and points they belong to each text.
         threshold : float
             0 to 1. Instances with a score above it are kept.
+        presence : bool
+            Scores are the product of two probabilities: that a query is an instance, and that the
+            image has any. False leaves out the second, as users of EfficientSAM3's small models do.
         return_logits : bool
             True: `masks` holds float32 logits instead of bool.
         min_mask_region_area : int
@@ -464,7 +468,8 @@ class ConceptPredictor(ImageEmbeddings):
         points = as_marks(("point_coords", "point_labels"), point_coords, point_labels, 2)
         marked = as_marks(("boxes", "box_labels"), boxes, box_labels, 4)
         tokens = self._as_tokens(examples)
-        options = _options.checked("concept", self._model.family, {"threshold": threshold})
+        chosen = {"threshold": threshold, "presence": presence}
+        options = _options.checked("concept", self._model.family, chosen)
         with_raw, logits = as_flag("raw", raw), as_flag("return_logits", return_logits)
         area = as_region_area(min_mask_region_area, logits)
         if text is None and points is None and marked is None and not tokens:

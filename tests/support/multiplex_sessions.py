@@ -32,9 +32,10 @@ _PREFIX = tiny_sam3_1.TRACKER
 _NECK = tiny_sam3_1.NECK
 
 
-def weights(seed: int, presence: float = 1.0) -> tuple[Any, tiny.Weights]:
+def weights(
+    seed: int, presence: float = 1.0, config: tiny_sam3.Sam3Config = tiny_sam3_1.TINY
+) -> tuple[Any, tiny.Weights]:
     """Make upstream's image model and the weights of a file whose objects are mostly there."""
-    config = tiny_sam3_1.TINY
     model = upstream_sam3_1.image_model(config, seed)
     values = {
         **upstream_sam3_1.meta_weights(model, config),
@@ -47,7 +48,8 @@ def weights(seed: int, presence: float = 1.0) -> tuple[Any, tiny.Weights]:
 
 def save(path: Path, values: tiny.Weights) -> Path:
     """Write a file of SAM 3.1."""
-    return tiny_sam3.save_safetensors(path, tiny_sam3_1.TINY, values)
+    queries = len(values["detector.transformer.decoder.query_embed.weight"])
+    return tiny_sam3.save_safetensors(path, tiny_sam3_1.with_queries(queries), values)
 
 
 class Network(torch.nn.Module):

@@ -16,6 +16,11 @@ RELEASED = replace(tiny_sam3.RELEASED, scale_factors=(4.0, 2.0, 1.0), scalp=0)
 SLOTS = 16  # of a bucket
 
 
+def with_queries(count: int) -> tiny_sam3.Sam3Config:
+    """Return the tiny sizes with another number of queries."""
+    return replace(TINY, num_queries=count)
+
+
 def click_name(name: str) -> str:
     """Return the name in a file of SAM 3.1 of a tensor of SAM 3, of the heads for clicks too."""
     parts = {

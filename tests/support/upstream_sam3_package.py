@@ -31,7 +31,8 @@ class _Cpu(TorchFunctionMode):
     ) -> Any:
         if getattr(func, "__name__", "") in ("cuda", "pin_memory"):
             return args[0]
-        return func(*map(self._here, args), **{k: self._here(v) for k, v in (kwargs or {}).items()})
+        rest = {k: self._here(v) for k, v in (kwargs or {}).items() if k != "pin_memory"}
+        return func(*map(self._here, args), **rest)
 
     def _here(self, value: Any) -> Any:
         named = isinstance(value, str) and value.startswith("cuda")

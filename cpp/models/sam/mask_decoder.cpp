@@ -35,6 +35,18 @@ void OutputUpscaling::pack(const KernelTable& kernels) {
   conv2_bias = repeat_bias2x2(conv2_bias);
 }
 
+MaskUpscalingArgs OutputUpscaling::of(ConstView map, ConstView hyper) const {
+  return {.map = map,
+          .weight1 = conv1_weight,
+          .bias1 = conv1_bias,
+          .norm_weight = norm.weight,
+          .norm_bias = norm.bias,
+          .norm_eps = norm.eps,
+          .weight2 = conv2_weight,
+          .bias2 = conv2_bias,
+          .hyper = hyper};
+}
+
 void share_features(Context& ctx, const PromptEncoder& prompt_encoder,
                     const TwoWayTransformer& transformer, ConstView image_embedding,
                     SharedFeatures& out) {
@@ -138,19 +150,9 @@ void MaskDecoder::upscale(Context& ctx, const Decoded& decoded, std::int64_t fir
     const MLP& mlp = output_hypernetworks_mlps[static_cast<std::size_t>(first + i)];
     copy_(ctx, hyper[i], mlp.forward(ctx, token.reshape({1, channels})));
   }
-  const OutputUpscaling& up = output_upscaling;
-  upscale_masks(ctx,
-                {.map = decoded.map,
-                 .weight1 = up.conv1_weight,
-                 .bias1 = up.conv1_bias,
-                 .norm_weight = up.norm.weight,
-                 .norm_bias = up.norm.bias,
-                 .norm_eps = up.norm.eps,
-                 .weight2 = up.conv2_weight,
-                 .bias2 = up.conv2_bias,
-                 .hyper = hyper,
-                 .upscaled = upscaled},
-                masks);
+  MaskUpscalingArgs args = output_upscaling.of(decoded.map, hyper);
+  args.upscaled = upscaled;
+  upscale_masks(ctx, args, masks);
 }
 
 }  // namespace sam_rlx::sam

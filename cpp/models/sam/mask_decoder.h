@@ -10,6 +10,7 @@
 #include "models/sam/hq_head.h"
 #include "models/sam/prompt_encoder.h"
 #include "models/sam/transformer.h"
+#include "ops/mask_upscaling.h"
 
 namespace sam_rlx::sam {
 
@@ -24,6 +25,8 @@ struct OutputUpscaling {
 
   void visit(ParamVisitor& v);
   void pack(const KernelTable& kernels);
+  // What makes masks of vectors `hyper` (K, C / 8); more may be set.
+  MaskUpscalingArgs of(ConstView map, ConstView hyper) const;
 };
 
 // What all prompts of an image share that have no mask.

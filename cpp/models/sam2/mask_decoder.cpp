@@ -134,21 +134,11 @@ void MaskDecoder::upscale(Context& ctx, const Decoded& decoded, const HighResFea
     const MLP& mlp = output_hypernetworks_mlps[static_cast<std::size_t>(first + i)];
     copy_(ctx, hyper[i], mlp.forward(ctx, decoded.mask_token(first + i).reshape({1, channels})));
   }
-  const sam::OutputUpscaling& up = output_upscaling;
-  upscale_masks(ctx,
-                {.map = decoded.map,
-                 .weight1 = up.conv1_weight,
-                 .bias1 = up.conv1_bias,
-                 .norm_weight = up.norm.weight,
-                 .norm_bias = up.norm.bias,
-                 .norm_eps = up.norm.eps,
-                 .weight2 = up.conv2_weight,
-                 .bias2 = up.conv2_bias,
-                 .hyper = hyper,
-                 .skip1 = high_res.s1,
-                 .skip0 = high_res.s0,
-                 .upscaled = upscaled},
-                masks);
+  MaskUpscalingArgs args = output_upscaling.of(decoded.map, hyper);
+  args.skip1 = high_res.s1;
+  args.skip0 = high_res.s0;
+  args.upscaled = upscaled;
+  upscale_masks(ctx, args, masks);
 }
 
 std::int64_t MaskDecoder::predict_single_mask(Context& ctx, const Decoded& decoded,

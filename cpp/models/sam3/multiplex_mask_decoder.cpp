@@ -93,20 +93,10 @@ void MultiplexMaskDecoder::predict_masks(Context& ctx, const Decoded& decoded,
     const ConstView token = mask_token(decoded, choices[i]).reshape({1, channels});
     copy_(ctx, hyper[static_cast<std::int64_t>(i)], mlp.forward(ctx, token));
   }
-  const sam::OutputUpscaling& up = output_upscaling;
-  upscale_masks(ctx,
-                {.map = decoded.map,
-                 .weight1 = up.conv1_weight,
-                 .bias1 = up.conv1_bias,
-                 .norm_weight = up.norm.weight,
-                 .norm_bias = up.norm.bias,
-                 .norm_eps = up.norm.eps,
-                 .weight2 = up.conv2_weight,
-                 .bias2 = up.conv2_bias,
-                 .hyper = hyper,
-                 .skip1 = high_res.s1,
-                 .skip0 = high_res.s0},
-                masks);
+  MaskUpscalingArgs args = output_upscaling.of(decoded.map, hyper);
+  args.skip1 = high_res.s1;
+  args.skip0 = high_res.s0;
+  upscale_masks(ctx, args, masks);
   ctx.record(path + ".low_res_masks", masks);
 }
 

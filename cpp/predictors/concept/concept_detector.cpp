@@ -37,10 +37,18 @@ FrameDetections FrameDetector::detect(Context& ctx, const sam3::DetectorFeatures
   std::vector<std::int64_t> kept(scores.size());
   std::iota(kept.begin(), kept.end(), std::int64_t{0});
   if (nms.iou > 0.0F) kept = nms_masks(ctx, scores, masks, nms);
+  const auto box_of = [&](std::int64_t k) {
+    return corners[queries[static_cast<std::size_t>(k)]].data;
+  };
+  if (inside_only) {
+    std::erase_if(kept, [&](std::int64_t k) {
+      return is_close_to_boundary(std::span<const float, 4>(box_of(k), 4));
+    });
+  }
   out.masks = Tensor({static_cast<std::int64_t>(kept.size()), side, side});
   for (const std::int64_t k : kept) {
     copy_(ctx, out.masks.view()[out.count()], masks[k]);
-    const float* const box = corners[queries[static_cast<std::size_t>(k)]].data;
+    const float* const box = box_of(k);
     out.boxes.insert(out.boxes.end(), box, box + 4);
     out.scores.push_back(scores[static_cast<std::size_t>(k)]);
   }

@@ -168,7 +168,12 @@ ConceptFindings ConceptPredictor::ground(Context& ctx, const TextCache::Text& te
       heads.detect(ctx, features, {text.tokens, text.padding.get(), geometry, request.examples});
 
   const View scores = ctx.workspace.floats(found.logits.shape);
-  presence_scores(ctx, found.logits, found.presence_logit, scores);
+  if (request.options.presence) {
+    presence_scores(ctx, found.logits, found.presence_logit, scores);
+  } else {
+    copy_(ctx, scores, found.logits);
+    sigmoid_(ctx, scores);
+  }
   ConceptFindings out;
   for (std::int64_t i = 0; i < scores.numel(); ++i) {
     if (scores.data[i] > static_cast<float>(request.options.threshold)) out.queries.push_back(i);

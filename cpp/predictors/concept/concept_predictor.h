@@ -30,10 +30,12 @@ struct ConceptImage {
 // Of one call.
 struct ConceptOptions {
   double threshold = 0.5;
+  bool presence = true;
 
   template <class V>
   void fields(V& v) {
     v("threshold", threshold, 0, 1, "keep what has a score above it");
+    v("presence", presence, "scores count whether the image has any instance at all");
   }
 };
 

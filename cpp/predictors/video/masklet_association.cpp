@@ -189,18 +189,13 @@ Association associate_det_trk(Context& ctx, const AssociationConfig& config,
   return out;
 }
 
-std::vector<std::int64_t> drop_close_to_boundary(std::vector<std::int64_t> detections,
-                                                 std::span<const float> boxes) {
+bool is_close_to_boundary(std::span<const float, 4> box) {
   constexpr float kMargin = 0.025F;
   const auto is_inside = [](float a, float b) {
     const float middle = (a + b) / 2.0F;
     return middle > kMargin && middle < 1.0F - kMargin;
   };
-  std::erase_if(detections, [&](std::int64_t detection) {
-    const CornerBox box = box_of(boxes, detection);
-    return !is_inside(box[0], box[2]) || !is_inside(box[1], box[3]);
-  });
-  return detections;
+  return !is_inside(box[0], box[2]) || !is_inside(box[1], box[3]);
 }
 
 std::set<std::int64_t> masklets_to_correct(const AssociationConfig& config,

@@ -44,9 +44,8 @@ struct AssociationConfig {
   bool new_det_thresh_without_masklets = false;
   float high_conf_thresh = 0.8F;  // score and IoU above which a detection is confident
   float high_iou_thresh = 0.8F;
-  // SAM 3.1: shares of the smaller mask instead of IoUs; a masklet that has one above the second
-  // value with two detections, or a detection with two masklets, belongs to none of them; and a
-  // masklet is corrected where the probability of its object is above 0.8.
+  // SAM 3.1: shares of the smaller mask instead of IoUs; and a masklet that has one above the
+  // second value with two detections, or a detection with two masklets, belongs to none of them.
   bool use_iom_recondition = false;
   float iom_thresh_recondition = 0.8F;
   bool suppress_det_close_to_boundary = false;
@@ -100,10 +99,9 @@ struct Association {
 Association associate_det_trk(Context& ctx, const AssociationConfig& config,
                               const Detections& detections, const Masklets& masklets);
 
-// Without those whose middle is less than 0.025 of a side from an edge. Upstream:
+// Whether the middle of a box x0, y0, x1, y1 is less than 0.025 of a side from an edge. Upstream:
 // Sam3VideoBase._suppress_detections_close_to_boundary.
-std::vector<std::int64_t> drop_close_to_boundary(std::vector<std::int64_t> detections,
-                                                 std::span<const float> boxes);
+bool is_close_to_boundary(std::span<const float, 4> box);
 
 // Masklets whose mask is not empty and has another box than their confident detection: an IoU below
 // reconstruction_bbox_iou_thresh, where the score is at least reconstruction_bbox_det_score.

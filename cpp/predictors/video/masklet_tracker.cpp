@@ -35,14 +35,25 @@ class Stopwatch {
   Clock::time_point last_ = Clock::now();
 };
 
+// Logits whose sign is another one become those of the other mask.
+void take_signs(ConstView from, View to) {
+  std::transform(to.data, to.data + to.numel(), from.data, to.data, [](float own, float other) {
+    return (own > 0.0F) == (other > 0.0F) ? own : other;
+  });
+}
+
 ConstView plane(ConstView map) { return map.reshape({1, map.shape[0], map.shape[1]}); }
 
 }  // namespace
 
 MaskletTracker::MaskletTracker(TrackedObjects& objects, MaskletPrompt prompt,
                                const MaskletConfig& config, std::int64_t owner)
-    : objects_(&objects), prompt_(std::move(prompt)), config_(config), owner_(owner) {
-  state_.hot_start = HotStart(config.hot_start);
+    : objects_(&objects),
+      prompt_(std::move(prompt)),
+      config_(config),
+      owner_(owner),
+      sam3_1_(objects.step().multiplex() != nullptr) {
+  state_.hot_start = HotStart(config.hot_start, sam3_1_);
   objects_->enable_detector();
 }
 
@@ -68,7 +79,7 @@ std::int64_t MaskletTracker::det_track_one_frame(const Step& step) {
     update_memories(ctx, step.frame, propagated.low_res_masks);
     watch.add_to(seconds.tracker);
   }
-  build_outputs(ctx, step.frame, found, propagated, plan);
+  build_outputs(ctx, step, found, propagated, plan);
   watch.add_to(seconds.association);
   add_new_objects(ctx, step.frame, found, plan);
   watch.add_to(seconds.tracker);
@@ -112,7 +123,12 @@ FrameDetections MaskletTracker::run_detection(Context& ctx, std::int64_t index) 
     geometry.box_labels = examples->second.labels.data();
     geometry.fractions = examples->second.fractions;
   }
-  return FrameDetector{*detector.heads, side, config_.nms}.detect(
+  // SAM 3.1 knows no finding close to the edge while it follows something, SAM 3 no new one.
+  const bool inside_only = sam3_1_ && !state_.obj_ids.empty() &&
+                           config_.association.suppress_det_close_to_boundary;
+  const FrameDetector finder{
+      .heads = *detector.heads, .side = side, .nms = config_.nms, .inside_only = inside_only};
+  return finder.detect(
       ctx, frame.detector,
       {text.tokens, text.padding.get(), geometric_prompt(ctx, geometry, *objects_->orig_hw())});
 }
@@ -149,8 +165,10 @@ MaskletTracker::Plan MaskletTracker::make_plan(Context& ctx, const Step& step,
   Plan plan{.association = associate_det_trk(ctx, config, found_now, tracked)};
   plan.corrected = masklets_to_correct(config, found_now, tracked, plan.association);
   std::vector<std::int64_t>& detections = plan.association.new_detections;
-  if (config.suppress_det_close_to_boundary) {
-    detections = drop_close_to_boundary(std::move(detections), found.boxes);
+  if (config.suppress_det_close_to_boundary && !sam3_1_) {
+    std::erase_if(detections, [&](std::int64_t detection) {
+      return is_close_to_boundary(found.box(detection));
+    });
   }
   const auto count = static_cast<std::int64_t>(state_.obj_ids.size());
   plan.num_dropped = static_cast<std::int64_t>(detections.size());
@@ -166,26 +184,30 @@ MaskletTracker::Plan MaskletTracker::make_plan(Context& ctx, const Step& step,
 }
 
 // On every n-th frame, and where the box of a confident detection contradicts a masklet's mask, the
-// masks of confident detections become prompts of their masklets. They condition the whole batch.
-// Upstream: _recondition_masklets.
+// masks of confident detections become prompts of their masklets, and of the whole batch with
+// SAM 3. With SAM 3.1 they change the masks themselves. Upstream: _recondition_masklets.
 void MaskletTracker::recondition(Context& ctx, const Step& step, const FrameDetections& found,
                                  const Propagated& propagated, const Plan& plan) {
   const std::int64_t every = config_.recondition_every_nth_frame;
   if (plan.corrected.empty() && (every <= 0 || step.frame % every != 0)) return;
+  bool is_any = false;
   for (const auto& [obj_id, detection] : plan.association.confident) {
     const auto position =
         std::find(state_.obj_ids.begin(), state_.obj_ids.end(), obj_id) - state_.obj_ids.begin();
     const float logit = propagated.object_score_logits[at(position)];
-    const bool is_sure = config_.association.use_iom_recondition
-                             ? sigmoid(logit) > kReconditionProbability
-                             : logit > kReconditionLogit;
+    const bool is_sure =
+        sam3_1_ ? sigmoid(logit) > kReconditionProbability : logit > kReconditionLogit;
     if (!is_sure) continue;
     const Workspace::Scope scratch(ctx.workspace);
+    const ConstView mask = found.masks.view()[detection];
     objects_->add_masklet({.frame = step.frame, .handle = obj_id, .owner = owner_},
-                          input_mask(ctx, found.masks.view()[detection]));
-    objects_->encode_pending(step.frame);
-    objects_->preflight();
+                          input_mask(ctx, mask));
+    if (sam3_1_) take_signs(mask, propagated.low_res_masks[position]);
+    is_any = true;
   }
+  if (!is_any) return;
+  objects_->encode_pending(step.frame);
+  objects_->preflight();
 }
 
 // Upstream: _tracker_update_memories.
@@ -244,9 +266,11 @@ void MaskletTracker::forget_unseen(std::int64_t frame, const std::set<std::int64
 // ---------------------------------------------------------------- results
 
 // Upstream: build_outputs.
-void MaskletTracker::build_outputs(Context& ctx, std::int64_t frame, const FrameDetections& found,
+void MaskletTracker::build_outputs(Context& ctx, const Step& step, const FrameDetections& found,
                                    const Propagated& propagated, const Plan& plan) {
-  MaskletResults results{.suppressed = plan.hot_start.suppressed};
+  MaskletResults results{.suppressed = plan.hot_start.suppressed,
+                         .unconfirmed = state_.hot_start.unconfirmed(),
+                         .reverse = step.reverse};
   for (std::size_t k = 0; k < state_.obj_ids.size(); ++k) {
     const View mask = propagated.low_res_masks[static_cast<std::int64_t>(k)];
     results.masks[state_.obj_ids[k]] = video_mask(ctx, mask);
@@ -266,7 +290,7 @@ void MaskletTracker::build_outputs(Context& ctx, std::int64_t frame, const Frame
     const std::int64_t detection = plan.association.confident.at(obj_id);
     results.masks[obj_id] = video_mask(ctx, found.masks.view()[detection]);
   }
-  state_.results.set(frame, std::make_shared<const MaskletResults>(std::move(results)));
+  state_.results.set(step.frame, std::make_shared<const MaskletResults>(std::move(results)));
 }
 
 Rle MaskletTracker::video_mask(Context& ctx, ConstView low_res_mask) const {
@@ -284,13 +308,29 @@ void MaskletTracker::drop_results_before(std::int64_t frame) {
   state_.counts.erase_before(frame);
 }
 
+// What says which objects of a frame are no errors, some frames behind it in the direction of the
+// search. Null: nothing does. Upstream: sam3/model/sam3_multiplex_tracking.py, propagate_in_video.
+const MaskletResults* MaskletTracker::confirming(std::int64_t frame) const {
+  const HotStartConfig& config = config_.hot_start;
+  const std::int64_t ahead = config.masklet_confirmation_consecutive_det_thresh - 1;
+  const std::optional<std::int64_t> count = objects_->step().num_frames();
+  if (config.hotstart_delay == 0 || (count && *count <= ahead)) return nullptr;
+  const bool reverse = (*state_.results.find(frame))->reverse;
+  std::int64_t index = reverse ? std::max<std::int64_t>(frame - ahead, 0) : frame + ahead;
+  if (count) index = std::min(index, *count - 1);
+  const MaskletResultsPtr* const found = state_.results.find(index);
+  return found == nullptr ? nullptr : found->get();
+}
+
 std::vector<std::int64_t> MaskletTracker::seen_ids(std::int64_t frame) const {
   std::vector<std::int64_t> out;
   const MaskletResultsPtr* const found = state_.results.find(frame);
   if (found == nullptr) return out;
   const MaskletResults& results = **found;
+  const MaskletResults* const later = confirming(frame);
   for (const auto& [obj_id, mask] : results.masks) {
-    const bool hidden = !state_.scores.contains(obj_id) || results.suppressed.contains(obj_id);
+    const bool hidden = !state_.scores.contains(obj_id) || results.suppressed.contains(obj_id) ||
+                        (later != nullptr && later->unconfirmed.contains(obj_id));
     if (!hidden && rle_area(mask) > 0) out.push_back(obj_id);
   }
   return out;
@@ -362,9 +402,10 @@ void MaskletTracker::refine(const PointPrompt& prompt, bool may_be_new) {
   found.tracker_scores[obj_id] = state_.scores[obj_id] = 1.0F;
   *results = std::make_shared<const MaskletResults>(std::move(found));
   for (auto& [frame, shown] : state_.results) {
-    if (!shown->suppressed.contains(obj_id)) continue;
+    if (!shown->suppressed.contains(obj_id) && !shown->unconfirmed.contains(obj_id)) continue;
     MaskletResults rest = *shown;
     rest.suppressed.erase(obj_id);
+    rest.unconfirmed.erase(obj_id);
     shown = std::make_shared<const MaskletResults>(std::move(rest));
   }
   state_.hot_start.confirm(obj_id, prompt.frame);

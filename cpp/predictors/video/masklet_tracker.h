@@ -76,6 +76,8 @@ struct MaskletResults {
   std::map<std::int64_t, Rle> masks = {};  // at the size of the video
   std::map<std::int64_t, float> tracker_scores = {};
   std::set<std::int64_t> suppressed;
+  std::set<std::int64_t> unconfirmed = {};
+  bool reverse = false;  // the search came from later frames
 };
 using MaskletResultsPtr = std::shared_ptr<const MaskletResults>;
 
@@ -173,6 +175,7 @@ class MaskletTracker {
   };
 
   std::vector<std::int64_t> seen_ids(std::int64_t frame) const;
+  const MaskletResults* confirming(std::int64_t frame) const;
   bool is_searched(std::int64_t frame) const;
   FrameDetections run_detection(Context& ctx, std::int64_t frame);
   Propagated run_propagation(Context& ctx, const Step& step);
@@ -185,7 +188,7 @@ class MaskletTracker {
   void update_memories(Context& ctx, std::int64_t frame, ConstView low_res_masks);
   void add_new_objects(Context& ctx, std::int64_t frame, const FrameDetections& found,
                        const Plan& plan);
-  void build_outputs(Context& ctx, std::int64_t frame, const FrameDetections& found,
+  void build_outputs(Context& ctx, const Step& step, const FrameDetections& found,
                      const Propagated& propagated, const Plan& plan);
   View input_mask(Context& ctx, ConstView low_res_mask) const;
   // Masks as the tracker has them, with small holes and islands gone: (M, S, S).
@@ -201,6 +204,7 @@ class MaskletTracker {
   MaskletPrompt prompt_;
   MaskletConfig config_;
   std::int64_t owner_;
+  bool sam3_1_;  // its rules, where they differ from SAM 3's
   TextCache texts_;
   Seconds seconds_;
   MaskletState state_;

@@ -179,6 +179,8 @@ void ObjectBatches::encode_batch(Context& ctx, SessionState& state, const Encode
     }
   }
 
+  separate_masks(objects);
+
   const auto count = static_cast<std::int64_t>(objects.size());
   const View high_res = ctx.workspace.floats({count, step().side(), step().side()});
   for (std::int64_t i = 0; i < count; ++i) {

@@ -37,6 +37,8 @@ class ObjectBatches : public ObjectRules {
   // Encodes their memory: they are those of one batch, and their masks do not overlap.
   virtual void condition(Context& ctx, SessionState& state, const EncodedFrame& frame,
                          std::span<Conditioned> objects) const;
+  // Masks that were given since the last propagation are about to be encoded.
+  virtual void separate_masks(std::span<Conditioned> /*objects*/) const {}
   static std::vector<Object*> members_of(SessionState& state, std::int64_t batch);
 
  private:

@@ -134,12 +134,55 @@ void ObjectBuckets::condition(Context& ctx, SessionState& state, const EncodedFr
   }
 }
 
+// Masks of a text, which all come at once, are cut when all are there.
+void ObjectBuckets::mask_given(SessionState& state, Object& object, std::int64_t frame) const {
+  if (object->owner == TrackedObject::kPrompts) ObjectBatches::mask_given(state, object, frame);
+}
+
+// What two of them have in common belongs to none. Upstream: add_new_masks.
+void ObjectBuckets::separate_masks(std::span<Conditioned> objects) const {
+  using Bits = std::vector<std::uint8_t>;
+  Bits once, twice;
+  std::vector<FrameOutput*> given;
+  for (Conditioned& one : objects) {
+    if ((*one.object)->owner == TrackedObject::kPrompts || !one.output.video_mask) continue;
+    const Bits& mask = *one.output.video_mask;
+    once.resize(mask.size());
+    twice.resize(mask.size());
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      if (mask[i] != 0) (once[i] != 0 ? twice[i] : once[i]) = 1;
+    }
+    given.push_back(&one.output);
+  }
+  for (FrameOutput* const output : given) {
+    Bits rest = *output->video_mask;
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      if (twice[i] != 0) rest[i] = 0;
+    }
+    output->video_mask = std::make_shared<const Bits>(std::move(rest));
+  }
+}
+
+// Masks of a text on a frame that a bucket was tracked on change its memory, and the frame
+// conditions no others: it is one of the last frames. Upstream: add_new_masks, without
+// add_all_frames_to_correct_as_cond.
 void ObjectBuckets::before_tracking(SessionState& state) const {
   ObjectBatches::before_tracking(state);
   for (Object& object : state.buckets) {
     if (object->temp_cond.empty()) continue;
     TrackedObject& bucket = object.write();
+    const auto is_clicked = [&](std::int64_t frame) {
+      return std::any_of(state.objects.begin(), state.objects.end(), [&](const Object& one) {
+        return one->batch == bucket.batch && one->points.contains(frame);
+      });
+    };
     for (const auto& [frame, value] : bucket.temp_cond) {
+      const bool was_tracked = bucket.owner != TrackedObject::kPrompts &&
+                               bucket.non_cond_frame_outputs.find(frame) != nullptr;
+      if (was_tracked && !is_clicked(frame)) {
+        bucket.non_cond_frame_outputs.set(frame, value.output);
+        continue;
+      }
       bucket.cond_frame_outputs.set(frame, value.output);
       bucket.non_cond_frame_outputs.erase(frame);
     }

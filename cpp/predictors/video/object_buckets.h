@@ -20,6 +20,7 @@ class ObjectBuckets final : public ObjectBatches {
   explicit ObjectBuckets(const ObjectStep& step);
 
   void join(SessionState& state, TrackedObject& object, const Arrival& arrival) const override;
+  void mask_given(SessionState& state, Object& object, std::int64_t frame) const override;
   void before_tracking(SessionState& state) const override;
   void prompt_passed(SessionState& state, Object& object, std::int64_t frame) const override;
   std::vector<FrameOutputPtr> track(Context& ctx, SessionState& state, const TrackStep& step,
@@ -31,6 +32,7 @@ class ObjectBuckets final : public ObjectBatches {
  private:
   void condition(Context& ctx, SessionState& state, const EncodedFrame& frame,
                  std::span<Conditioned> objects) const override;
+  void separate_masks(std::span<Conditioned> objects) const override;
   std::int64_t batch_for(SessionState& state, const TrackedObject& object,
                          const Arrival& arrival) const;
   // Objects with their slots in it, and what came of them.

@@ -32,6 +32,8 @@ _OF_VERSIONS: dict[str, dict[Kind, dict[str, Any]]] = {
             "max_trk_keep_alive": 8,
             "min_trk_keep_alive": -4,
             "fill_hole_area": 0,
+            "masklet_confirmation_enable": True,
+            "refinement_detector_cond_frame_removal_window": 120,
         },
     }
 }

@@ -98,6 +98,20 @@ def test_nothing_found(predictor: sam_rlx.ConceptPredictor) -> None:
     assert found.names == ()
 
 
+def test_scores_without_presence(predictor: sam_rlx.ConceptPredictor) -> None:
+    prompts = {"text": "a cat", "threshold": 0.0, "raw": True}
+    found = predictor.predict(**prompts, presence=False)
+    raw = found.raw[0]
+    probabilities = 1 / (1 + np.exp(-raw.pred_logits.astype(np.float64)))
+    np.testing.assert_allclose(found.scores, probabilities.ravel(), rtol=0, atol=1e-6)
+    whole = predictor.predict(**prompts)
+    presence = 1 / (1 + np.exp(-np.float64(raw.presence_logit_dec)))
+    np.testing.assert_allclose(whole.scores, found.scores * presence, rtol=0, atol=1e-6)
+    threshold = float(np.median(found.scores))
+    kept = predictor.predict(text="a cat", threshold=threshold, presence=False)
+    np.testing.assert_array_equal(kept.scores, found.scores[found.scores > threshold])
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_change_no_bit(
     model: sam_rlx.Model, predictor: sam_rlx.ConceptPredictor, image: np.ndarray, threads: int

@@ -134,12 +134,13 @@ OPTIONS = {
         22,
         {**FREE, "suppress_overlapping_based_on_recent_occlusion_threshold": 0.0},
     ),
+    "objects are shown once they are confirmed": (26, {"masklet_confirmation_enable": True}),
     "few objects": (3, {"max_num_objects": 2}),
     "no limit": (3, {"max_num_objects": -1}),
 }
 
 
-@pytest.mark.parametrize("name", quick(OPTIONS, 2))
+@pytest.mark.parametrize("name", quick(OPTIONS, 2, 6))
 def test_options_are_upstreams(models, name):
     seed, options = OPTIONS[name]
     check(models, seed, [("text", 0, TEXT), ALL], **options)

@@ -191,7 +191,8 @@ class _Texts:
 
     def __init__(self, job: Job, model: Model) -> None:
         self._predictor = ConceptPredictor(model, num_threads=job.threads)
-        self._texts, self._options = job.texts, {"threshold": job.threshold, **job.tiles}
+        self._texts = job.texts
+        self._options = {"threshold": job.threshold, "presence": job.presence, **job.tiles}
         if job.examples:
             self._options["examples"] = examples.encode(
                 self._predictor, map(Path, job.examples), positions=job.example_positions

@@ -50,6 +50,8 @@ class Job:
         For items without texts of their own.
     threshold : float
         Of texts.
+    presence : bool
+        Whether scores of texts count that the image has any instance.
     examples : tuple of str
         Absolute paths of files of examples, which belong to all texts.
     example_positions : bool
@@ -73,6 +75,7 @@ class Job:
     options: dict[str, Any] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
     threshold: float = 0.5
+    presence: bool = True
     examples: tuple[str, ...] = ()
     example_positions: bool = True
     masks: bool = False

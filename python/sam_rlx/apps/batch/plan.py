@@ -57,6 +57,7 @@ class Asked:
     model: str | os.PathLike[str] | None
     load: dict[str, Any]
     threshold: float
+    presence: bool
     examples: tuple[Path, ...]
     example_positions: bool
     memory_rule: str | None
@@ -110,6 +111,7 @@ def make(asked: Asked) -> Plan:
         options=dict(asked.options),
         texts=texts,
         threshold=asked.threshold,
+        presence=asked.presence,
         examples=tuple(str(path.absolute()) for path in asked.examples),
         example_positions=asked.example_positions,
         masks=found.has_views if asked.masks is None else asked.masks,

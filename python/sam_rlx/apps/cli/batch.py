@@ -136,6 +136,7 @@ def run(args: argparse.Namespace) -> None:
             boxes=args.box or None,
             text=args.text or None,
             threshold=args.threshold,
+            presence=args.presence,
             examples=args.examples,
             example_positions=args.example_positions,
             options=generator_options.given(args),

@@ -62,7 +62,7 @@ def add_examples_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def add_text_arguments(parser: argparse._ActionsContainer, text_help: str) -> None:
-    """Add ``--text`` and ``--threshold``."""
+    """Add ``--text``, ``--threshold`` and ``--no-presence``."""
     parser.add_argument(
         "--text", type=utf8, action="append", default=[], metavar="TEXT", help=text_help
     )
@@ -73,6 +73,12 @@ def add_text_arguments(parser: argparse._ActionsContainer, text_help: str) -> No
         default=threshold["default"],
         metavar="SCORE",
         help=f"{threshold['help']} (default {threshold['default']})",
+    )
+    parser.add_argument(
+        "--no-presence",
+        dest="presence",
+        action="store_false",
+        help="scores of instances alone, without that of any being there at all",
     )
 
 
@@ -133,7 +139,10 @@ class ConceptFinder:
             )
         self._packaged = model.variant in PACKAGED
         self._predictor = ConceptPredictor(model, num_threads=self._args.threads)
-        self._options: dict[str, Any] = {"threshold": self._args.threshold}
+        self._options: dict[str, Any] = {
+            "threshold": self._args.threshold,
+            "presence": self._args.presence,
+        }
         self._options |= generator_options.region_area(self._args)
         if self._args.examples:
             self._options["examples"] = examples.encode(

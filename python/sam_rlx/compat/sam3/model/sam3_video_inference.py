@@ -81,8 +81,7 @@ class Sam3VideoInferenceWithInstanceInteractivity(Network):
 
     _FIXED = frozenset(
         {
-            *_OF_WEIGHTS, "masklet_confirmation_enable", "use_prev_mem_frame",
-            "masklet_confirmation_consecutive_det_thresh", "o2o_matching_masklets_enable",
+            *_OF_WEIGHTS, "use_prev_mem_frame", "o2o_matching_masklets_enable",
             "use_stateless_refinement",
         }
     )  # fmt: skip
