@@ -119,36 +119,28 @@ sam_rlx::Int8GemmArgs rows_from(const sam_rlx::Int8GemmArgs& g, Index row) {
 void int8_gemm_tiles(const sam_rlx::Int8GemmArgs& g) noexcept {
   const Index whole = g.target.m / kBlockRows * kBlockRows;
   const Index steps = g.target.k / kTileBytes;
-  TileArgs t{};
-  t.g = &g.target;
-  t.k = g.target.k;
-  t.last = true;
-  t.partial = g.target.c;
-  t.rows = kInt8Mr;
   if (whole > 0) {
+    sam_rlx::GemmArgs blocks = g.target;
+    blocks.m = whole;
     const Tiles tiles;
     alignas(64) std::int32_t sums[kBlockRows * kNr];
-    for (t.col = 0; t.col < g.target.n; t.col += kNr) {
-      t.cols = smaller(g.target.n - t.col, kNr);
+    each_tile<kBlockRows>(blocks, [&](TileArgs t) {
+      prefetch_block(t);
       const std::int8_t* const b = g.b + t.col * ((t.k + 3) / 4) * 4;
-      for (Index row = 0; row < whole; row += kBlockRows) {
-        t.row = row;
-        prefetch_block(t);
-        multiply_tiles(
-            g.a + row * g.a_row_stride, g.a_row_stride, b, steps, sums, kSumsRow,
-            [] {
-              _tile_dpbusd(0, 4, 6);
-              _tile_dpbusd(1, 4, 7);
-              _tile_dpbusd(2, 5, 6);
-              _tile_dpbusd(3, 5, 7);
-            },
-            [] {});
-        for (Index r = 0; r < kBlockRows; r += kInt8Mr) {
-          t.row = row + r;
-          finish_block_rows(t, g, steps * kTileBytes, sums + r * kNr);
-        }
+      multiply_tiles(
+          g.a + t.row * g.a_row_stride, g.a_row_stride, b, steps, sums, kSumsRow,
+          [] {
+            _tile_dpbusd(0, 4, 6);
+            _tile_dpbusd(1, 4, 7);
+            _tile_dpbusd(2, 5, 6);
+            _tile_dpbusd(3, 5, 7);
+          },
+          [] {});
+      t.rows = kInt8Mr;
+      for (Index r = 0; r < kBlockRows; r += kInt8Mr, t.row += kInt8Mr) {
+        finish_block_rows(t, g, steps * kTileBytes, sums + r * kNr);
       }
-    }
+    });
   }
   if (whole < g.target.m) int8_gemm(rows_from(g, whole));
 }
@@ -192,53 +184,45 @@ void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
   const Index steps = (g.target.k + sam_rlx::kBFloat16Depth - 1) / sam_rlx::kBFloat16Depth;
   const bool plain = g.target.column_bias == nullptr && g.target.row_bias == nullptr &&
                      g.target.residual == nullptr && g.target.activation == sam_rlx::kGemmNone;
-  TileArgs t{};
-  t.g = &g.target;
-  t.k = g.target.k;
-  t.last = true;
-  t.partial = g.target.c;
   const Tiles tiles;
   alignas(64) float buffers[2][kBlockRows * kNr];
   float* sums = buffers[0];
   LateBlock late{};
   const Index panel = kNr * steps * sam_rlx::kBFloat16Depth;
   const Index row_blocks = (g.target.m + kBlockRows - 1) / kBlockRows;
-  for (t.col = 0; t.col < g.target.n; t.col += kNr) {
-    t.cols = smaller(g.target.n - t.col, kNr);
+  const std::uint16_t* next = nullptr;
+  each_tile<kBlockRows>(g.target, [&](const TileArgs& t) {
     const std::uint16_t* const b = g.b + t.col / kNr * panel;
     // The next panel comes into the second-level cache while this one is multiplied.
-    const std::uint16_t* next = b + panel;
+    if (t.row == 0) next = b + panel;
     const Index lines =
         t.col + kNr < g.target.n ? (kPanelLines + row_blocks - 1) / row_blocks : Index{0};
-    for (t.row = 0; t.row < g.target.m; t.row += kBlockRows) {
-      t.rows = smaller(g.target.m - t.row, kBlockRows);
-      const bool whole = t.rows == kBlockRows && t.cols == kNr;
-      const bool stays = whole && plain;
-      if (whole && !plain) prefetch_block(t);
-      float* const out = stays ? g.target.c + t.row * g.target.c_row_stride + t.col : sums;
-      multiply_tiles(
-          g.a + t.row * g.a_row_stride, 2 * g.a_row_stride, b, steps, out,
-          stays ? 4 * g.target.c_row_stride : kSumsRow,
-          [] {
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
-            _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
-          },
-          [&] SAM_RLX_INLINED {
-            late.finish_some();
-            for (Index i = 0; i < lines; ++i, next += kLine) SAM_RLX_PREFETCH_FAR(next);
-          });
-      late.finish();
-      if (whole && !stays) {
-        late = {t, sums, kBlockRows};
-        late.t.rows = LateBlock::kRows;
-        sums = sums == buffers[0] ? buffers[1] : buffers[0];
-      } else if (!stays) {
-        finish_tile(t, sums);
-      }
+    const bool whole = t.rows == kBlockRows && t.cols == kNr;
+    const bool stays = whole && plain;
+    if (whole && !plain) prefetch_block(t);
+    float* const out = stays ? g.target.c + t.row * g.target.c_row_stride + t.col : sums;
+    multiply_tiles(
+        g.a + t.row * g.a_row_stride, 2 * g.a_row_stride, b, steps, out,
+        stays ? 4 * g.target.c_row_stride : kSumsRow,
+        [] {
+          _tile_dpbf16ps(0, 4, 6);
+          _tile_dpbf16ps(1, 4, 7);
+          _tile_dpbf16ps(2, 5, 6);
+          _tile_dpbf16ps(3, 5, 7);
+        },
+        [&] SAM_RLX_INLINED {
+          late.finish_some();
+          for (Index i = 0; i < lines; ++i, next += kLine) SAM_RLX_PREFETCH_FAR(next);
+        });
+    late.finish();
+    if (whole && !stays) {
+      late = {t, sums, kBlockRows};
+      late.t.rows = LateBlock::kRows;
+      sums = sums == buffers[0] ? buffers[1] : buffers[0];
+    } else if (!stays) {
+      finish_tile(t, sums);
     }
-  }
+  });
   late.finish();
 }
 

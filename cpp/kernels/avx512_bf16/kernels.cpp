@@ -54,18 +54,7 @@ void multiply_bfloat16_tile(const TileArgs& t, const sam_rlx::BFloat16GemmArgs& 
 }
 
 void bfloat16_gemm_pairs(const sam_rlx::BFloat16GemmArgs& g) noexcept {
-  TileArgs t{};
-  t.g = &g.target;
-  t.k = g.target.k;
-  t.last = true;
-  t.partial = g.target.c;
-  for (t.col = 0; t.col < g.target.n; t.col += kNr) {
-    t.cols = smaller(g.target.n - t.col, kNr);
-    for (t.row = 0; t.row < g.target.m; t.row += kRows) {
-      t.rows = smaller(g.target.m - t.row, kRows);
-      multiply_bfloat16_tile(t, g);
-    }
-  }
+  each_tile<kRows>(g.target, [&](const TileArgs& t) { multiply_bfloat16_tile(t, g); });
 }
 
 }  // namespace

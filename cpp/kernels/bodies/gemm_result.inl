@@ -37,6 +37,32 @@ struct TileArgs {
   Index next_lines;
 };
 
+// Calls tile(t) for each tile of C, of Rows rows where there are as many; k is one block.
+template <Index Rows, class Tile>
+SAM_RLX_INLINE void each_tile(const sam_rlx::GemmArgs& g, Tile tile) {
+  TileArgs t{};
+  t.g = &g;
+  t.k = g.k;
+  t.last = true;
+  t.partial = g.c;
+  for (t.col = 0; t.col < g.n; t.col += kNr) {
+    t.cols = smaller(g.n - t.col, kNr);
+    for (t.row = 0; t.row < g.m; t.row += Rows) {
+      t.rows = smaller(g.m - t.row, Rows);
+      tile(t);
+    }
+  }
+}
+
+// Calls tile(Int<rows>{}) for 1 to Rows rows.
+template <int Rows, class Tile>
+SAM_RLX_INLINE void by_rows(Index rows, Tile tile) {
+  if constexpr (Rows > 1) {
+    if (rows < Rows) return by_rows<Rows - 1>(rows, tile);
+  }
+  tile(Int<Rows>{});
+}
+
 // Adds bias, activation and residual to a stored tile and writes it to C.
 [[maybe_unused]] void finish_tile(const TileArgs& t, const float* tile) noexcept {
   const sam_rlx::GemmArgs& g = *t.g;

@@ -4,7 +4,8 @@
 #include "kernels/bodies/int8_finish.inl"
 
 template <int R>
-void multiply_int8_tile(const TileArgs& t, const sam_rlx::Int8GemmArgs& g) noexcept {
+SAM_RLX_NOINLINE void multiply_int8_tile(const TileArgs& t,
+                                         const sam_rlx::Int8GemmArgs& g) noexcept {
   if (t.k >= kPrefetchFrom) prefetch_tile<R, kNv>(t);
   constexpr Index kGroup = 4 * kLanes;  // bytes of a vector: four of each column
   const Index groups = (t.k + 3) / 4;

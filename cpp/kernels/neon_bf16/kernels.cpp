@@ -88,59 +88,21 @@ void pack_bfloat16_left_columns(const float* const* columns, Index k, Index m, I
 // denormal numbers are zero, on every processor alike.
 
 template <int R>
-void multiply_bfloat16_tile(const TileArgs& t, const sam_rlx::BFloat16GemmArgs& g) noexcept {
-  if (t.k >= kPrefetchFrom) prefetch_tile<R, kNv>(t);
-  constexpr int kRowPairs = (R + 1) / 2;
-  const Index k = t.k;
-  const auto* a = reinterpret_cast<const bfloat16_t*>(g.a) + t.row * g.a_row_stride;
-  const auto* b = reinterpret_cast<const bfloat16_t*>(g.b) + t.col * whole_depth(k);
-  float32x4_t acc[kRowPairs][kColumnPairs];
-  for_each<kRowPairs>([&](auto r) SAM_RLX_INLINED {
-    for_each<kColumnPairs>([&](auto j)
-                               SAM_RLX_INLINED { acc[r.value][j.value] = vdupq_n_f32(0.0F); });
-  });
-  for (Index p = 0; p < k; p += kDepth, a += kDepth * kMr, b += kDepth * kNr) {
-    bfloat16x8_t av[kRowPairs];
-    for_each<kRowPairs>([&](auto r) SAM_RLX_INLINED { av[r.value] = vld1q_bf16(a + r.value * 8); });
-    for_each<kColumnPairs>([&](auto j) SAM_RLX_INLINED {
-      const bfloat16x8_t bv = vld1q_bf16(b + j.value * 8);
-      for_each<kRowPairs>([&](auto r) SAM_RLX_INLINED {
-        float32x4_t& sum = acc[r.value][j.value];
-        sum = vbfmmlaq_f32(sum, av[r.value], bv);
-      });
-      keep_loads_behind();
-    });
-  }
+SAM_RLX_NOINLINE void multiply_bfloat16_tile(const TileArgs& t,
+                                             const sam_rlx::BFloat16GemmArgs& g) noexcept {
   Vec sums[R][kNv];
-  rows_of_blocks<R>(acc, [&](auto r, auto v, float64x2_t x) SAM_RLX_INLINED {
-    sums[r.value][v.value].v = vreinterpretq_f32_f64(x);
-  });
+  multiply_blocks<R>(t, g.a + t.row * g.a_row_stride, g.b + t.col * whole_depth(t.k),
+                     (t.k + kDepth - 1) / kDepth, sums,
+                     [](float32x4_t sum, uint8x16_t a, uint8x16_t b) SAM_RLX_INLINED {
+                       return vbfmmlaq_f32(sum, vreinterpretq_bf16_u8(a), vreinterpretq_bf16_u8(b));
+                     });
   finish_sums<R, kNv>(t, sums);
 }
 
-using TileOfPairs = void (*)(const TileArgs&, const sam_rlx::BFloat16GemmArgs&) noexcept;
-struct TilesOfPairs {
-  TileOfPairs by_rows[kMr];
-};
-template <int... R>
-constexpr TilesOfPairs make_tiles(Ints<R...>) {
-  return {{multiply_bfloat16_tile<R + 1>...}};
-}
-constexpr TilesOfPairs kTiles = make_tiles(MakeInts<kMr>::type{});
-
 void bfloat16_gemm(const sam_rlx::BFloat16GemmArgs& g) noexcept {
-  TileArgs t{};
-  t.g = &g.target;
-  t.k = g.target.k;
-  t.last = true;
-  t.partial = g.target.c;
-  for (t.col = 0; t.col < g.target.n; t.col += kNr) {
-    t.cols = smaller(g.target.n - t.col, kNr);
-    for (t.row = 0; t.row < g.target.m; t.row += kMr) {
-      t.rows = smaller(g.target.m - t.row, kMr);
-      kTiles.by_rows[t.rows - 1](t, g);
-    }
-  }
+  each_tile<kMr>(g.target, [&](const TileArgs& t) SAM_RLX_INLINED {
+    by_rows<kMr>(t.rows, [&](auto r) SAM_RLX_INLINED { multiply_bfloat16_tile<r.value>(t, g); });
+  });
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ constexpr int kFlip = 128;
 
 // Lane r of a register of A has four bytes of row r, lane j of one of B four of column j.
 template <int R>
-void multiply_int8_tile(const TileArgs& t, const sam_rlx::Int8GemmArgs& g) noexcept {
+SAM_RLX_NOINLINE void multiply_int8_tile(const TileArgs& t,
+                                         const sam_rlx::Int8GemmArgs& g) noexcept {
   if (t.k >= kPrefetchFrom) prefetch_tile<R, kNv>(t);
   constexpr int kDepth = 4, kQuads = (R + 3) / 4;
   const Index steps = (t.k + kDepth - 1) / kDepth;
