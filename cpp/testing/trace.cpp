@@ -5,7 +5,6 @@
 #include "bindings/image_array.h"
 #include "bindings/numpy.h"
 #include "core/parallel.h"
-#include "kernels/select.h"
 #include "loading/network.h"
 #include "predictors/concept/concept_predictor.h"
 #include "predictors/image/image_predictor.h"
@@ -132,15 +131,17 @@ std::vector<std::pair<std::int64_t, std::int64_t>> concept_allocations(
   return taken;
 }
 
-// The formats in which a family's layers, given by their paths, hold weights.
-std::vector<std::string> weight_formats(const std::string& family, const std::string& precision,
+// The formats in which layers of a checkpoint's network, given by their paths, would hold weights.
+std::vector<std::string> weight_formats(const std::string& checkpoint, const std::string& precision,
                                         const std::string& isa,
                                         const std::vector<std::string>& paths) {
-  const WeightFormat format = weight_format_named(precision);
-  const KernelTable& kernels = select_kernels(isa.c_str());
-  const WeightRule rule = family == "sam"    ? weight_rule<sam::SamConfig>(format, kernels)
-                          : family == "sam2" ? weight_rule<sam2::Sam2Config>(format, kernels)
-                                             : weight_rule<sam3::Sam3Config>(format, kernels);
+  const auto model = Model::load(checkpoint, {.isa = isa});
+  const WeightRule rule = std::visit(
+      [&](const auto& config) {
+        using Config = std::decay_t<decltype(config)>;
+        return weight_rule<Config>(weight_format_named(precision), model->kernels());
+      },
+      model->config());
   std::vector<std::string> names;
   for (const std::string& path : paths) names.emplace_back(weight_format_name(rule.of(path)));
   return names;
@@ -161,8 +162,8 @@ void register_trace(py::module_& m) {
       },
       py::arg("path"), py::arg("image"), py::arg("x"), py::arg("y"), py::arg("num_threads"),
       py::arg("precision") = py::none());
-  m.def("weight_formats", weight_formats, py::arg("family"), py::arg("precision"), py::arg("isa"),
-        py::arg("paths"));
+  m.def("weight_formats", weight_formats, py::arg("checkpoint"), py::arg("precision"),
+        py::arg("isa"), py::arg("paths"));
   m.def("concept_allocations", concept_allocations, py::arg("path"), py::arg("image"),
         py::arg("ids"), py::arg("threshold"), py::arg("num_threads"), py::arg("calls"));
   m.def(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sam_rlx
+from sam_rlx.model import find_checkpoint
 from support import tiny_edgetam, tiny_mobile_sam, tiny_sam3, tiny_sam3_1
 from support.cases import quick
 from support.ops import BFLOAT16_ISAS, ISAS, THREADS
@@ -135,23 +136,30 @@ def test_every_pattern_means_layers(name):
 
 
 FORMATS = {
-    ("sam", "image_encoder.blocks.3.attn.qkv"): ("int8", "int8"),
-    ("sam", "image_encoder.layers.1.blocks.0.mlp.fc2"): ("float32", "float32"),
-    ("sam", "image_encoder.neck.2"): ("float32", "bfloat16"),
-    ("sam", "mask_decoder.transformer.layers.0.mlp.lin1"): ("float32", "float32"),
-    ("sam2", "image_encoder.trunk.blocks.0.mlp.layers.0"): ("float32", "bfloat16"),
-    ("sam2", "image_encoder.trunk.blocks.5.attn.proj"): ("int8", "int8"),
-    ("sam2", "memory_encoder.out_proj"): ("float32", "float32"),
-    ("sam3", "detector.backbone.vision_backbone.trunk.blocks.1.attn.qkv"): ("float32", "bfloat16"),
-    ("sam3", "detector.backbone.vision_backbone.trunk.blocks.2.attn.qkv"): ("int8", "int8"),
-    ("sam3", "detector.transformer.encoder.layers.4.self_attn"): ("float32", "bfloat16"),
-    ("sam3", "detector.transformer.encoder.layers.4.cross_attn_image"): ("float32", "float32"),
+    ("sam-nano", "image_encoder.blocks.3.attn.qkv"): ("int8", "int8"),
+    ("sam-nano", "image_encoder.layers.1.blocks.0.mlp.fc2"): ("float32", "float32"),
+    ("sam-nano", "image_encoder.neck.2"): ("float32", "bfloat16"),
+    ("sam-nano", "mask_decoder.transformer.layers.0.mlp.lin1"): ("float32", "float32"),
+    ("sam2-nano", "image_encoder.trunk.blocks.0.mlp.layers.0"): ("float32", "bfloat16"),
+    ("sam2-nano", "image_encoder.trunk.blocks.5.attn.proj"): ("int8", "int8"),
+    ("sam2-nano", "memory_encoder.out_proj"): ("float32", "float32"),
+    ("sam3-nano", "detector.backbone.vision_backbone.trunk.blocks.1.attn.qkv"): (
+        "float32",
+        "bfloat16",
+    ),
+    ("sam3-nano", "detector.backbone.vision_backbone.trunk.blocks.2.attn.qkv"): ("int8", "int8"),
+    ("sam3-nano", "detector.transformer.encoder.layers.4.self_attn"): ("float32", "bfloat16"),
+    ("sam3-nano", "detector.transformer.encoder.layers.4.cross_attn_image"): ("float32", "float32"),
 }
 
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_what_int8_leaves_is_bfloat16_where_the_processor_multiplies_it(testing, isa):
-    for (family, path), formats in FORMATS.items():
-        expected = formats[isa in BFLOAT16_ISAS]
-        assert testing.weight_formats(family, "int8", isa, [path]) == [expected], path
-        assert testing.weight_formats(family, "float32", isa, [path]) == ["float32"], path
+    for name in PATTERNS:
+        checkpoint = str(find_checkpoint(name))
+        expected = {p: f[isa in BFLOAT16_ISAS] for (n, p), f in FORMATS.items() if n == name}
+        found = testing.weight_formats(checkpoint, "int8", isa, list(expected))
+        assert dict(zip(expected, found, strict=True)) == expected
+        assert set(testing.weight_formats(checkpoint, "float32", isa, list(expected))) == {
+            "float32"
+        }
