@@ -7,6 +7,7 @@
 #include "predictors/image/image_front_end.h"
 #include "predictors/image/mask_generator.h"
 #include "predictors/video/masklet_tracker.h"
+#include "predictors/video/memory_rule.h"
 #include "predictors/video/video_session.h"
 
 // Options of predictors, as Python's checks and the command line's help read them.
@@ -67,6 +68,7 @@ py::dict options(const std::string& kind, const std::string& family) {
 }  // namespace
 
 void register_options(py::module_& m) {
+  m.def("memory_rules", &MemoryRule::names);
   m.def("options", options, py::arg("kind"), py::arg("family"));
 }
 

@@ -19,6 +19,7 @@ PYBIND11_MODULE(_testing, m, py::mod_gil_not_used()) {
   sam_rlx::register_checkpoint(m);
   sam_rlx::register_layers(m);
   sam_rlx::register_masklets(m);
+  sam_rlx::register_memory_rules(m);
   sam_rlx::register_masks(m);
   sam_rlx::register_ops(m);
   sam_rlx::register_detector_ops(m);

@@ -12,6 +12,7 @@ void register_kernel_bench(pybind11::module_& m);
 void register_layers(pybind11::module_& m);
 void register_masklets(pybind11::module_& m);
 void register_masks(pybind11::module_& m);
+void register_memory_rules(pybind11::module_& m);
 void register_ops(pybind11::module_& m);
 void register_quantized(pybind11::module_& m);
 void register_sam2(pybind11::module_& m);

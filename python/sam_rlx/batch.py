@@ -133,6 +133,7 @@ def run(
     options: Mapping[str, Any] | None = None,
     tile: int | None = None,
     overlap: int | None = None,
+    memory_rule: Literal["samurai", "dam4sam"] | None = None,
     masks: bool | None = None,
     engine: Literal["local", "ray"] = "local",
     workers: int | None = None,
@@ -187,6 +188,8 @@ def run(
         Arguments of `MaskGenerator` for everything mode, by name; of prompts `hq_token_only` alone.
     tile, overlap : int, optional
         Images in tiles, as for `MaskGenerator.generate`: memory holds a tile. Not with clips.
+    memory_rule : {"samurai", "dam4sam"}, optional
+        Of clips, as for `VideoPredictor`. Not with texts.
     masks : bool, optional
         Whether to write a PNG for each mask. Default: for lists of views only.
     engine : {"local", "ray"}
@@ -255,6 +258,7 @@ def run(
             threshold=_options.checked("concept", "sam3", {"threshold": threshold})["threshold"],
             examples=tuple(as_path(path) for path in _as_paths("examples", examples)),
             example_positions=as_flag("example_positions", example_positions),
+            memory_rule=_options.as_memory_rule(memory_rule),
             masks=masks,
             keep_every=as_integer("keep_every", keep_every, 1),
             workers=workers,

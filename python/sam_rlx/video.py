@@ -147,6 +147,11 @@ class VideoPredictor:
         SAM 3 only. True: of tracked frames, those that show the objects well are remembered, as
         the tracker of upstream's video model does (default). False: the last ones, as SAM 2 and
         SAM 3.1 do, which take nothing else.
+    memory_rule : {"samurai", "dam4sam"}, optional
+        SAM 2 and 2.1 only: another rule for what an object remembers and which of the model's masks
+        it takes, that of a public tracker, for each object by itself. "samurai": masks that fit the
+        object's motion, and frames with good masks. "dam4sam": a frame that shows something like
+        the object is remembered as frames with prompts are. None: upstream's, the last frames.
     resize : {"video", "float", "integer"}
         How frames become as large as the model's input. "video": as upstream's loaders of videos
         do, which differ from its image predictors and from each other. Images and pushed frames:
@@ -189,6 +194,7 @@ class VideoPredictor:
         keep_corrections: bool = True,
         history: int | None = 64,
         memory_selection: bool | None = None,
+        memory_rule: Literal["samurai", "dam4sam"] | None = None,
         resize: Literal["video", "float", "integer"] = "video",
         min_mask_region_area: int = 0,
         text_options: Mapping[str, Any] | None = None,
@@ -202,6 +208,7 @@ class VideoPredictor:
             "keep_corrections": as_flag("keep_corrections", keep_corrections),
             "history": -1 if history is None else as_integer("history", history, 0),
             "memory_selection": options["use_memory_selection"],
+            "memory_rule": _options.as_memory_rule(memory_rule),
             "min_mask_region_area": as_region_area(min_mask_region_area),
         }
         self._resize = as_text("resize", resize)
@@ -699,6 +706,7 @@ def _core_options(options: dict[str, Any], resize: str, kind: FrameKind | None) 
         "add_all_frames_to_correct_as_cond": options["keep_corrections"],
         "history": 0 if kind is None else options["history"],
         "use_memory_selection": options["memory_selection"],
+        "memory_rule": options["memory_rule"] or "",
         "resize": resize,
         "frames": kind or "images",
         "streaming": kind is None,

@@ -28,6 +28,7 @@ BY_FAMILY = {
     "stability_score_thresh": {"sam": 0.95, "sam2": 0.95, "sam3": 0.95},
     "fill_hole_area": {"sam": 0, "sam2": 8, "sam3": 0},
     "use_memory_selection": {"sam": False, "sam2": False, "sam3": True},
+    "memory_rule": {"sam": "", "sam2": "", "sam3": ""},  # upstream's own
 }
 
 

@@ -214,6 +214,7 @@ def test_names_in_the_files_of_sessions(
 
 def option(**changes: Any) -> str:
     options = {"fill_hole_area": 8, "min_mask_region_area": 0, "history": 64, "resize": "video"}
+    options["memory_rule"] = None
     options |= dict.fromkeys(("non_overlap_masks", "keep_corrections", "memory_selection"), False)
     return json.dumps({**options, **changes})
 
@@ -233,6 +234,8 @@ def option(**changes: Any) -> str:
         ("options", option(non_overlap_masks=1)),
         ("options", option(resize="other")),
         ("options", option(resize=["video"])),
+        ("options", option(memory_rule="other")),
+        ("options", option(memory_rule="")),
         ("options", option(more=1)),
         ("num_pushed", np.asarray([-2])),
         ("num_pushed", np.asarray([2**62])),

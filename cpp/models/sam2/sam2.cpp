@@ -132,11 +132,19 @@ SamOutputs Sam2Heads::forward_sam_heads(Context& ctx, const HeadInputs& in) cons
   const MaskDecoder::Decoded decoded = sam_mask_decoder.decode(
       ctx, {.map = map, .image_pe = sam_prompt_encoder.dense_pe, .sparse = sparse});
   out.object_score_logits = decoded.object_score_logit;
-  const bool is_obj_appearing = out.object_score_logits > 0.0F;
+  const bool is_obj_appearing = out.object_score_logits > in.min_object_score;
 
   // The mask, its IoU and its token; the single mask's token is that of mask 0 in any case.
   std::int64_t index = 0, token = 0;
-  if (in.multimask_output) {
+  if (in.multimask_output && in.all_masks != nullptr) {
+    const View all = in.all_masks->logits;
+    sam_mask_decoder.predict_masks(ctx, decoded, in.high_res, 1, all);
+    if (!is_obj_appearing) std::fill_n(all.data, all.numel(), kNoObjScore);
+    const auto count = static_cast<std::size_t>(all.shape[0]);
+    const std::int64_t chosen = in.all_masks->choose({decoded.iou_predictions.data + 1, count});
+    copy_(ctx, out.low_res_mask, all[chosen]);
+    index = token = 1 + chosen;
+  } else if (in.multimask_output) {
     index = token = sam_mask_decoder.best_multimask(decoded);
     sam_mask_decoder.predict_masks(ctx, decoded, in.high_res, index, plane(out.low_res_mask));
   } else {
@@ -175,7 +183,8 @@ SamOutputs Sam2Heads::use_mask_as_output(Context& ctx, const MaskInputs& in) con
       ctx, {.backbone_features = in.backbone_features,
             .high_res = in.high_res,
             .prompt = {.mask = prompt.reshape({prompt.shape[1], prompt.shape[2]})},
-            .multimask_output = in.multimask_output});
+            .multimask_output = in.multimask_output,
+            .min_object_score = in.min_object_score});
   copy_(ctx, out.obj_ptr, inner.obj_ptr);
   gate_obj_ptr_(ctx, out.obj_ptr, is_obj_appearing);
   out.object_score_logits = is_obj_appearing ? kMaskScale + kMaskBias : kMaskBias;

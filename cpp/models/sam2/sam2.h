@@ -36,6 +36,13 @@ struct SamOutputs {
   float object_score_logits = 0.0F;
 };
 
+// Several masks of a frame (M, 4g, 4g), which `choose` finds there, and the number of the one that
+// is taken. iou_predictions (M,) are gone after the call.
+struct AllMasks {
+  View logits;
+  std::function<std::int64_t(std::span<const float> iou_predictions)> choose;
+};
+
 // An output of an earlier frame: its memory and its pointer, read where they lie.
 struct FrameMemory {
   ConstView maskmem_features;  // of memory_shape()
@@ -86,12 +93,15 @@ struct Sam2Heads {
 
   // Prompt and mask decoder. No points, unless `prompt.has_points`, stand for one padding point;
   // its mask may be of any size. backbone_features: with the memory or no_mem_embed. Of several
-  // masks only the one with the best predicted IoU is made.
+  // masks only the one with the best predicted IoU is made, or all with `all_masks`. An object is
+  // there with a score above min_object_score.
   struct HeadInputs {
     ConstView backbone_features;
     const HighResFeatures& high_res;
     sam::Prompt prompt = {};
     bool multimask_output = false;
+    float min_object_score = 0.0F;
+    const AllMasks* all_masks = nullptr;
   };
   SamOutputs forward_sam_heads(Context& ctx, const HeadInputs& in) const;
 
@@ -103,6 +113,7 @@ struct Sam2Heads {
     const HighResFeatures& high_res;
     ConstView mask;
     bool multimask_output = false;
+    float min_object_score = 0.0F;
   };
   SamOutputs use_mask_as_output(Context& ctx, const MaskInputs& in) const;
 

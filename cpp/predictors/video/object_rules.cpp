@@ -36,7 +36,9 @@ class ObjectsAlone : public ObjectRules {
   }
 
   void prompts_cleared(SessionState& /*state*/, Object& object, std::int64_t frame) const override {
-    object.write().downgrade(frame);
+    TrackedObject& target = object.write();
+    target.downgrade(frame);
+    if (!first_prompted(target, false)) target.forget_added(0, false);
   }
 
   void encode_prompts(Context& ctx, SessionState& state, const EncodedFrame& frame) const override {
@@ -77,9 +79,10 @@ std::vector<FrameOutputPtr> ObjectRules::track(Context& ctx, SessionState& state
   for (const std::int64_t handle : step.handles) {
     const TrackedObject& object = **state.find(handle);
     outputs.push_back(nullptr);
-    if (object.cond_frame_outputs.find(step.frame) != nullptr) continue;
+    if (object.keeps_output(step.frame)) continue;
     ctx.check_interrupt();
-    const ObjectStep::Target target{.frame = frame(), .object = object, .reverse = step.reverse};
+    const ObjectStep::Target target{
+        .frame = frame(), .object = object, .reverse = step.reverse, .video_size = state.orig_hw};
     outputs.back() =
         std::make_shared<const FrameOutput>(step_.run_tracking(ctx, target, step.run_mem_encoder));
   }

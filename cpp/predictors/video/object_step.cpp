@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "masks/overlap.h"
 #include "masks/small_regions.h"
-#include "models/sam3/memory_selection.h"
 #include "ops/elementwise.h"
 
 namespace sam_rlx {
@@ -33,6 +32,7 @@ ObjectStep::ObjectStep(std::shared_ptr<const Model> model, const VideoOptions& o
   if (num_frames && (*num_frames < 1 || *num_frames > sam2::kMaxFrames)) {
     fail("num_frames", "1 to " + std::to_string(sam2::kMaxFrames), std::to_string(*num_frames));
   }
+  memory_rule_ = MemoryRule::make(options_, *model_, multiplex() == nullptr ? &heads() : nullptr);
   if (heads().config.memory) maskmem_pos_enc_ = heads().memory_positions();
 }
 
@@ -67,42 +67,26 @@ void ObjectStep::keep_bucket_map(EncodedFrame& frame) const {
 
 // ---------------------------------------------------------------- what the object attends to
 
-std::vector<std::int64_t> ObjectStep::choose_frames(const TrackedObject& object, std::int64_t frame,
-                                                    bool reverse) const {
-  const FrameOutputs& outputs = object.non_cond_frame_outputs;
-  auto next = outputs.from(reverse ? frame + 1 : frame);
-  const auto nearest = [&]() -> std::optional<sam3::ScoredFrame> {
-    if (next == (reverse ? outputs.end() : outputs.begin())) return std::nullopt;
-    const auto& [t, value] = reverse ? *next++ : *--next;
-    return sam3::ScoredFrame{t, value.output->eff_iou_score};
-  };
-  return sam3::frame_filter({.frame_idx = frame,
-                             .num_frames = num_frames_.value_or(sam2::kMaxFrames),
-                             .track_in_reverse = reverse,
-                             .max_obj_ptrs_in_encoder = memory_bank().max_obj_ptrs_in_encoder},
-                            nearest);
+MemoryRule::Query ObjectStep::query_of(const Target& target) const {
+  return {.bank = memory_bank(),
+          .object = target.object,
+          .frame = target.frame.index,
+          .reverse = target.reverse,
+          .num_frames = target.frames_now.value_or(num_frames_.value_or(sam2::kMaxFrames)),
+          .all_prompts_point = target.frames_now.has_value()};
+}
+
+std::vector<std::int64_t> ObjectStep::far_frames(const TrackedObject& object, std::int64_t frame,
+                                                 bool reverse) const {
+  return memory_rule_->far_frames({.bank = memory_bank(),
+                                   .object = object,
+                                   .frame = frame,
+                                   .reverse = reverse,
+                                   .num_frames = num_frames_.value_or(sam2::kMaxFrames)});
 }
 
 sam2::MemoryChoice ObjectStep::choose_memory(const Target& target) const {
-  const TrackedObject& object = target.object;
-  const std::vector<std::int64_t> cond = object.cond_frame_outputs.frames_by_arrival();
-  std::vector<std::int64_t> chosen;
-  sam2::MemoryQuery query{.frame_idx = target.frame.index,
-                          .num_frames = num_frames_.value_or(sam2::kMaxFrames),
-                          .track_in_reverse = target.reverse,
-                          .cond_frames = cond,
-                          .is_tracked = [&](std::int64_t frame) {
-                            return object.non_cond_frame_outputs.find(frame) != nullptr;
-                          }};
-  if (target.frames_now) {
-    query.num_frames = *target.frames_now;
-    query.all_prompts_point = true;
-  }
-  if (options_.use_memory_selection) {
-    chosen = choose_frames(object, target.frame.index, target.reverse);
-    query.chosen_frames = chosen;
-  }
-  return sam2::select_memory(memory_bank(), query);
+  return memory_rule_->choose_memory(query_of(target));
 }
 
 // What does not depend on the object: made once a frame.
@@ -186,11 +170,16 @@ FrameOutput ObjectStep::run_points(Context& ctx, const Target& target, const Cli
     prompt.mask = logits;
   }
   ctx.check_interrupt();
-  return output_of(heads().forward_sam_heads(
-      ctx, {.backbone_features = features,
-            .high_res = target.frame.features.high_res,
-            .prompt = prompt,
-            .multimask_output = heads().use_multimask(target.is_init_cond_frame, count)}));
+  const bool multimask = heads().use_multimask(target.is_init_cond_frame, count);
+  const sam2::SamOutputs outputs =
+      heads().forward_sam_heads(ctx, {.backbone_features = features,
+                                      .high_res = target.frame.features.high_res,
+                                      .prompt = prompt,
+                                      .multimask_output = multimask,
+                                      .min_object_score = memory_rule_->min_object_score()});
+  FrameOutput output = output_of(outputs);
+  if (multimask) output.rule_state = memory_rule_->after_prompt(ctx, outputs.low_res_mask, side());
+  return output;
 }
 
 FrameOutput ObjectStep::run_mask(Context& ctx, const EncodedFrame& frame, ConstView mask,
@@ -198,10 +187,12 @@ FrameOutput ObjectStep::run_mask(Context& ctx, const EncodedFrame& frame, ConstV
   // SAM 3.1 takes a mask as it takes points, without a memory.
   ConstView features = frame.features.embedding;
   if (multiplex() != nullptr) features = heads().add_no_mem_embed(ctx, features);
-  return output_of(heads().use_mask_as_output(ctx, {.backbone_features = features,
-                                                    .high_res = frame.features.high_res,
-                                                    .mask = mask,
-                                                    .multimask_output = multimask}));
+  return output_of(
+      heads().use_mask_as_output(ctx, {.backbone_features = features,
+                                       .high_res = frame.features.high_res,
+                                       .mask = mask,
+                                       .multimask_output = multimask,
+                                       .min_object_score = memory_rule_->min_object_score()}));
 }
 
 FrameOutput ObjectStep::run_tracking(Context& ctx, const Target& target,
@@ -209,6 +200,7 @@ FrameOutput ObjectStep::run_tracking(Context& ctx, const Target& target,
   const Workspace::Scope scratch(ctx.workspace);
   const View features = condition(ctx, target);
   ctx.check_interrupt();
+  if (memory_rule_->sees_masks()) return run_ruled(ctx, target, features);
   const sam2::SamOutputs outputs =
       heads().forward_sam_heads(ctx, {.backbone_features = features,
                                       .high_res = target.frame.features.high_res,
@@ -220,6 +212,58 @@ FrameOutput ObjectStep::run_tracking(Context& ctx, const Target& target,
         ctx, target.frame,
         {.mask = outputs.low_res_mask, .object_score_logits = output.object_score_logits});
   }
+  return output;
+}
+
+// The same with a rule that looks at all masks. A frame that it adds is remembered as one with a
+// prompt is.
+FrameOutput ObjectStep::run_ruled(Context& ctx, const Target& target, View features) const {
+  const std::int64_t low = 4 * features.shape[0];
+  const View logits =
+      ctx.workspace.floats({heads().config.mask_decoder.num_multimask_outputs, low, low});
+  const FrameOutput* const before =
+      target.object.tracked_output(target.frame.index - (target.reverse ? -1 : 1));
+  RuleState state;
+  if (before != nullptr && before->rule_state != nullptr) state = *before->rule_state;
+
+  std::vector<float> iou_predictions;
+  MemoryRule::Masks masks{.logits = logits, .side = side()};
+  std::int64_t chosen = 0;
+  const sam2::AllMasks all{.logits = logits, .choose = [&](std::span<const float> ious) {
+                             iou_predictions.assign(ious.begin(), ious.end());
+                             masks.iou_predictions = iou_predictions;
+                             chosen = memory_rule_->choose_mask(ctx, masks, state);
+                             return chosen;
+                           }};
+  const sam2::SamOutputs outputs =
+      heads().forward_sam_heads(ctx, {.backbone_features = features,
+                                      .high_res = target.frame.features.high_res,
+                                      .multimask_output = true,
+                                      .min_object_score = memory_rule_->min_object_score(),
+                                      .all_masks = &all});
+  FrameOutput output = output_of(outputs);
+  const Size hw = *target.video_size;
+  const auto at_video_size = [&](std::int64_t number) {
+    std::vector<std::uint8_t> bits(static_cast<std::size_t>(hw.height * hw.width));
+    const ConstView mask =
+        number == chosen ? output.low_res_mask.view() : ConstView(logits[number]);
+    binarize_masks(ctx, as_batch(mask), mask_geometry(hw), model_->info().mask_threshold,
+                   bits.data());
+    return bits;
+  };
+  output.is_added = memory_rule_->adds_frame({.masks = masks,
+                                              .chosen = chosen,
+                                              .frame = target.frame.index,
+                                              .height = hw.height,
+                                              .width = hw.width,
+                                              .at_video_size = at_video_size},
+                                             state);
+  output.rule_state = std::make_shared<const RuleState>(std::move(state));
+  output.maskmem_features = encode_memory(
+      ctx, target.frame,
+      {.mask = output.is_added ? output.low_res_mask.view() : ConstView(outputs.low_res_mask),
+       .object_score_logits = output.object_score_logits,
+       .from_prompt = output.is_added});
   return output;
 }
 

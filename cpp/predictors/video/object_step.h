@@ -14,6 +14,7 @@
 #include "models/sam2/sam2.h"
 #include "predictors/image/image_front_end.h"
 #include "predictors/video/frame_cache.h"
+#include "predictors/video/memory_rule.h"
 #include "predictors/video/tracked_object.h"
 #include "predictors/video/video_options.h"
 
@@ -56,6 +57,7 @@ class ObjectStep {
     // Of a session that is run frame by frame, see SteppedObjects: its number of frames now, and
     // every frame with prompts gives a pointer.
     std::optional<std::int64_t> frames_now = {};
+    std::optional<Size> video_size = {};  // where an object is tracked
   };
   // points: null, if there are none at all.
   FrameOutput run_points(Context& ctx, const Target& target, const ClickedPoints* points,
@@ -95,9 +97,9 @@ class ObjectStep {
 
   // ---- what the object attends to
   sam2::MemoryChoice choose_memory(const Target& target) const;
-  // With memory selection: tracked frames of an object that are worth remembering on another one.
-  std::vector<std::int64_t> choose_frames(const TrackedObject& object, std::int64_t frame,
-                                          bool reverse) const;
+  // Frames of an object that it may remember on another one or later on, however far away.
+  std::vector<std::int64_t> far_frames(const TrackedObject& object, std::int64_t frame,
+                                       bool reverse) const;
 
   // ---- outputs at the size of the video
   using Outputs = std::span<const FrameOutput* const>;
@@ -112,6 +114,8 @@ class ObjectStep {
   OutputShapes bucket_shapes() const;  // of a bucket, whose frames have a map of memory_shape too
 
  private:
+  MemoryRule::Query query_of(const Target& target) const;
+  FrameOutput run_ruled(Context& ctx, const Target& target, View features) const;
   View condition(Context& ctx, const Target& target) const;
   ConstView shared_attention(Context& ctx, EncodedFrame& frame) const;
   void keep_bucket_map(EncodedFrame& frame) const;
@@ -128,6 +132,7 @@ class ObjectStep {
   VideoOptions options_;
   std::optional<std::int64_t> num_frames_;
   std::unique_ptr<const ImageFrontEnd> front_end_;
+  std::unique_ptr<const MemoryRule> memory_rule_;
   Tensor maskmem_pos_enc_;  // of a memory
 };
 

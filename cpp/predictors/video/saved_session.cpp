@@ -91,6 +91,22 @@ void save_outputs(NamedTensors& out, const std::string& name, const Entries& ent
           stacked(entries, &FrameOutput::low_res_mask, shapes.low_res_mask));
 }
 
+// What a memory rule knows after each frame, and which frames it added.
+void save_rule(NamedTensors& out, const std::string& name, const Entries& entries) {
+  Integers is_added, has_state;
+  Doubles numbers;
+  for (const auto& [frame, output] : entries) {
+    is_added.push_back(output->is_added ? 1 : 0);
+    has_state.push_back(output->rule_state != nullptr ? 1 : 0);
+    if (output->rule_state == nullptr) continue;
+    const Doubles state = output->rule_state->numbers();
+    numbers.insert(numbers.end(), state.begin(), state.end());
+  }
+  out.set(name + ".is_added", std::move(is_added));
+  out.set(name + ".has_rule_state", std::move(has_state));
+  out.set(name + ".rule_states", std::move(numbers));
+}
+
 void save_prompts(NamedTensors& out, const std::string& name, const TrackedObject& object) {
   Integers frames, counts, labels, tracked, reverse;
   Doubles coords;
@@ -257,6 +273,29 @@ struct Reader {
     }
   }
 
+  void rule(const std::string& name, FrameOutputs& into) const {
+    const std::vector<std::int64_t> frames = into.frames_by_arrival();
+    const auto count = static_cast<std::int64_t>(frames.size());
+    const Integers& is_added = integers_at(saved, name + ".is_added", count, kBit);
+    const Integers& has_state = integers_at(saved, name + ".has_rule_state", count, kBit);
+    const std::int64_t states = std::count(has_state.begin(), has_state.end(), 1);
+    const Doubles& numbers = doubles_at(saved, name + ".rule_states", states * RuleState::kNumbers);
+    const double* next = numbers.data();
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      RuleStatePtr state;
+      if (has_state[i] != 0) {
+        const std::optional<RuleState> found = RuleState::of(next);
+        if (!found) refuse(name + ".rule_states", "states of a memory rule", "other numbers");
+        state = std::make_shared<const RuleState>(*found);
+        next += RuleState::kNumbers;
+      }
+      into.change(frames[i], [&](FrameOutput& output) {
+        output.is_added = is_added[i] != 0;
+        output.rule_state = state;
+      });
+    }
+  }
+
   void points(const std::string& name, TrackedObject& object) const {
     const Integers& frames = distinct_at(saved, name + ".frames", kFrames);
     const auto count = static_cast<std::int64_t>(frames.size());
@@ -354,6 +393,12 @@ struct Reader {
     outputs(name + ".temp_cond", false, object.temp_cond, shapes);
     outputs(name + ".temp_non_cond", false, object.temp_non_cond, shapes);
     outputs(name + ".non_cond", true, object.non_cond_frame_outputs, shapes);
+    if (!step.options().memory_rule.empty()) {
+      rule(name + ".cond", object.cond_frame_outputs);
+      rule(name + ".non_cond", object.non_cond_frame_outputs);
+      rule(name + ".temp_cond", object.temp_cond);
+      rule(name + ".temp_non_cond", object.temp_non_cond);
+    }
     if (step.rules().objects == SessionRules::Objects::kBatches && !object.temp_non_cond.empty()) {
       refuse(name + ".temp_non_cond.frames", "none with this model", "some");
     }
@@ -383,10 +428,14 @@ NamedTensors to_tensors(const SavedSession& session, const ObjectStep& step) {
     handles.push_back(object->handle);
     batches.push_back(object->batch);
     save_prompts(out, name, *object);
-    save_outputs(out, name + ".cond", by_arrival(object->cond_frame_outputs), shapes);
-    save_outputs(out, name + ".non_cond", ascending(object->non_cond_frame_outputs), shapes);
-    save_outputs(out, name + ".temp_cond", by_arrival(object->temp_cond), shapes);
-    save_outputs(out, name + ".temp_non_cond", by_arrival(object->temp_non_cond), shapes);
+    const auto save = [&](const char* part, const Entries& entries) {
+      save_outputs(out, name + part, entries, shapes);
+      if (!step.options().memory_rule.empty()) save_rule(out, name + part, entries);
+    };
+    save(".cond", by_arrival(object->cond_frame_outputs));
+    save(".non_cond", ascending(object->non_cond_frame_outputs));
+    save(".temp_cond", by_arrival(object->temp_cond));
+    save(".temp_non_cond", by_arrival(object->temp_non_cond));
   }
   out.set("handles", std::move(handles));
   out.set("batches", std::move(batches));

@@ -60,4 +60,13 @@ void TrackedObject::downgrade(std::int64_t frame) {
   }
 }
 
+void TrackedObject::forget_added(std::int64_t frame, bool reverse) {
+  for (const std::int64_t t : cond_frame_outputs.frames_by_arrival()) {
+    if ((reverse ? t > frame : t < frame) || keeps_output(t)) continue;
+    FrameOutput tracked = *cond_frame_outputs.take(t);
+    tracked.is_added = false;
+    non_cond_frame_outputs.set(t, std::move(tracked));
+  }
+}
+
 }  // namespace sam_rlx

@@ -7,6 +7,7 @@
 
 #include "core/tensor.h"
 #include "predictors/video/by_frame.h"
+#include "predictors/video/rule_state.h"
 
 namespace sam_rlx {
 
@@ -59,6 +60,8 @@ struct FrameOutput {
   bool was_prompted = false;    // its frame conditioned others, until all of its prompts went
   bool is_outdated = false;     // no prompt of a later click: a prompt nearby changed the object
   bool is_in_bucket = false;    // the bucket of the object has the memory
+  bool is_added = false;        // a memory rule made the frame a conditioning one: it has no prompt
+  RuleStatePtr rule_state = {};  // of a memory rule
   // A mask given as prompt, (H, W) of the video, that has not become a low_res_mask yet. Or null.
   std::shared_ptr<const std::vector<std::uint8_t>> video_mask = {};
 
@@ -139,7 +142,7 @@ struct TrackedObject {
   bool is_masklet = false;               // of a text, which says when it is tracked
   ByFrame<ClickedPoints> points = {};    // prompts
   FrameSet mask_frames = {};             // frames whose prompt is a mask
-  FrameOutputs cond_frame_outputs = {};  // of frames with prompts
+  FrameOutputs cond_frame_outputs = {};  // of frames with prompts, or that a memory rule added
   FrameOutputs non_cond_frame_outputs = {};
   // Outputs of prompts since the last propagation.
   FrameOutputs temp_cond = {}, temp_non_cond = {};
@@ -150,6 +153,11 @@ struct TrackedObject {
   // The same after that of a prompt.
   const FrameOutput* latest_output(std::int64_t frame, bool is_cond) const;
   bool has_slot() const { return slot >= 0; }
+  // Whether the frame keeps the output of a prompt when it is tracked.
+  bool keeps_output(std::int64_t frame) const {
+    const FrameOutput* const output = cond_frame_outputs.find(frame);
+    return output != nullptr && !output->is_added;
+  }
   bool has_prompt() const { return !cond_frame_outputs.empty() || !temp_cond.empty(); }
   bool is_prompted(std::int64_t frame) const {
     return points.contains(frame) || mask_frames.contains(frame);
@@ -161,6 +169,9 @@ struct TrackedObject {
   // What earlier prompts of the frame gave stays as an output of tracking, and the frame counts as
   // one that was never tracked.
   void downgrade(std::int64_t frame);
+  // What a memory rule added condition nothing any more from a frame on, in the direction of
+  // tracking.
+  void forget_added(std::int64_t frame, bool reverse);
 };
 
 }  // namespace sam_rlx

@@ -11,6 +11,12 @@
 namespace sam_rlx {
 namespace {
 
+bool has_added(const TrackedObject& object) {
+  const FrameOutputs& outputs = object.cond_frame_outputs;
+  return std::any_of(outputs.begin(), outputs.end(),
+                     [](const auto& entry) { return entry.value.output->is_added; });
+}
+
 std::string pixels(Size size) {
   return std::to_string(size.height) + " x " + std::to_string(size.width) + " pixels";
 }
@@ -238,6 +244,7 @@ void TrackedObjects::preflight() {
     if (object->temp_cond.empty() && object->temp_non_cond.empty()) continue;
     TrackedObject& target = object.write();
     for (const auto& [frame, value] : target.temp_non_cond) {
+      if (!target.keeps_output(frame)) target.cond_frame_outputs.erase(frame);
       target.non_cond_frame_outputs.set(frame, value.output);
     }
     for (const std::int64_t frame : target.temp_cond.frames_by_arrival()) {
@@ -263,9 +270,8 @@ std::vector<std::int64_t> TrackedObjects::prompted_handles(const HandleSet* only
 
 bool TrackedObjects::needs_frame(std::int64_t index, const HandleSet* only) const {
   const std::vector<std::int64_t> handles = prompted_handles(only);
-  return std::any_of(handles.begin(), handles.end(), [&](std::int64_t handle) {
-    return find(handle)->cond_frame_outputs.find(index) == nullptr;
-  });
+  return std::any_of(handles.begin(), handles.end(),
+                     [&](std::int64_t handle) { return !find(handle)->keeps_output(index); });
 }
 
 void TrackedObjects::track(std::int64_t index, bool reverse, const HandleSet* only) {
@@ -275,14 +281,20 @@ void TrackedObjects::track(std::int64_t index, bool reverse, const HandleSet* on
 
 void TrackedObjects::track_objects(const TrackStep& step) {
   Context ctx = context();
-  for (const std::int64_t handle : step.handles) known_object(handle, "propagate");
+  for (const std::int64_t handle : step.handles) {
+    SessionState::Object& object = known_object(handle, "propagate");
+    if (has_added(*object)) object.write().forget_added(step.frame, step.reverse);
+  }
   std::vector<FrameOutputPtr> outputs = rules_->track(
       ctx, state_, step, [&]() -> EncodedFrame& { return cached_frame(step.frame, "propagate"); });
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     SessionState::Object& object = *state_.find(step.handles[i]);
     TrackedObject& target = object.write();
     if (outputs[i] != nullptr) {
-      target.non_cond_frame_outputs.set(step.frame, std::move(outputs[i]));
+      const bool is_added = outputs[i]->is_added;
+      if (is_added) target.non_cond_frame_outputs.erase(step.frame);
+      (is_added ? target.cond_frame_outputs : target.non_cond_frame_outputs)
+          .set(step.frame, std::move(outputs[i]));
     } else {
       rules_->prompt_passed(state_, object, step.frame);
     }
@@ -304,13 +316,15 @@ std::set<std::int64_t> TrackedObjects::frames_to_choose(const TrackedObject& obj
     for (const bool reverse : {false, true}) {
       if (reverse && options().streaming) continue;
       const std::vector<std::int64_t> chosen =
-          step_.choose_frames(object, reverse ? start - 1 : start + 1, reverse);
+          step_.far_frames(object, reverse ? start - 1 : start + 1, reverse);
       frames.insert(chosen.begin(), chosen.end());
     }
   };
   add_around(frame);
   if (options().streaming) return frames;
-  for (const auto& entry : object.cond_frame_outputs) add_around(entry.frame);
+  for (const auto& [start, value] : object.cond_frame_outputs) {
+    if (!value.output->is_added) add_around(start);
+  }
   return frames;
 }
 
@@ -322,16 +336,20 @@ void TrackedObjects::drop_old_outputs(TrackedObject& object, std::int64_t frame)
       std::max((bank.num_maskmem - 1) * bank.memory_temporal_stride_for_eval + 1,
                bank.max_obj_ptrs_in_encoder - 1);
   const std::int64_t kept = std::max(options().history, reach);
-  std::set<std::int64_t> chosen;
-  if (options().use_memory_selection) chosen = frames_to_choose(object, frame);
+  const std::set<std::int64_t> chosen = frames_to_choose(object, frame);
   const auto is_near_prompt = [&](std::int64_t t) {
-    const auto next = object.cond_frame_outputs.from(t - reach);
-    return !options().streaming && next != object.cond_frame_outputs.end() &&
-           next->frame <= t + reach;
+    if (options().streaming) return false;
+    auto next = object.cond_frame_outputs.from(t - reach);
+    while (next != object.cond_frame_outputs.end() && next->value.output->is_added) ++next;
+    return next != object.cond_frame_outputs.end() && next->frame <= t + reach;
   };
-  object.non_cond_frame_outputs.erase_if([&](std::int64_t t) {
+  const auto is_old = [&](std::int64_t t) {
     return std::abs(t - frame) > kept && !is_near_prompt(t) && !chosen.contains(t);
-  });
+  };
+  object.non_cond_frame_outputs.erase_if(is_old);
+  for (const std::int64_t t : object.cond_frame_outputs.frames_by_arrival()) {
+    if (!object.keeps_output(t) && is_old(t)) object.cond_frame_outputs.erase(t);
+  }
   if (!options().streaming) return;
   object.frames_tracked.erase_before(frame);
   object.points.erase_before(frame);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "core/image.h"
 #include "layers/fields.h"
@@ -19,6 +20,8 @@ struct VideoOptions {
   // SAM 3 only: of tracked frames, those that show the objects well are remembered, not the last
   // ones.
   bool use_memory_selection = false;
+  // SAM 2 only: a rule of memory that another program has, see MemoryRule. Empty: upstream's.
+  std::string memory_rule = {};
   // How frames become as large as the model wants them. Not given: as upstream's loader of such
   // frames does.
   std::optional<Resize> resize = {};
@@ -40,6 +43,7 @@ struct VideoOptions {
       "a prompt on a frame that was tracked before outlives the next propagation");
     v("use_memory_selection", use_memory_selection,
       "remember the frames that show the objects well, not the last ones");
+    v("memory_rule", memory_rule, "which frames, and which of several masks, are remembered");
     v("bfloat16_memory", bfloat16_memory, "round stored memory to bfloat16");
     v("history", history, -1, kNoLimit, "keep results of so many frames; -1: all");
     v("streaming", streaming, "frames are never asked for again");

@@ -231,7 +231,9 @@ std::int64_t VideoSession::first_frame() const {
   std::vector<std::int64_t> frames;
   for (const auto& object : objects_.objects()) {
     if (object->is_masklet) continue;
-    for (const auto& entry : object->cond_frame_outputs) frames.push_back(entry.frame);
+    for (const auto& [frame, value] : object->cond_frame_outputs) {
+      if (!value.output->is_added) frames.push_back(frame);
+    }
     for (const auto& entry : object->temp_cond) frames.push_back(entry.frame);
   }
   for (const VideoTexts::Text& text : texts_.texts()) frames.push_back(text.first);

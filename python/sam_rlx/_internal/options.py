@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from sam_rlx import _core
 from sam_rlx._internal.arrays.checks import as_flag, as_integer, as_number, as_text
+from sam_rlx._internal.printable import shown
 from sam_rlx._internal.weights.sources import PACKAGED
+from sam_rlx.errors import InvalidArgumentError
 
 Kind = Literal["image", "concept", "generator", "video", "text"]
 
@@ -101,6 +103,18 @@ def checked(
         else _as_option(name, options[name], value)
         for name, value in values.items()
     }
+
+
+def as_memory_rule(value: Any) -> str | None:
+    """Return the name of a rule of memory; None is upstream's own."""
+    if value is None:
+        return None
+    name, known = as_text("memory_rule", value), _core.memory_rules()
+    if name in known:
+        return name
+    raise InvalidArgumentError(
+        f"memory_rule: expected None, {' or '.join(known)}, found {shown(value)}"
+    )
 
 
 def _as_option(name: str, option: Mapping[str, Any], value: Any) -> Any:

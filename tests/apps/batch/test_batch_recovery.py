@@ -342,6 +342,24 @@ def test_clips_and_images_in_one_batch(
     assert "expected prompts or texts for a video" in nothing.failures[0].error
 
 
+def test_a_rule_of_memory_is_that_of_clips(
+    clip: Path, images: list[Path], tmp_path: Path, sam2_checkpoint: Path
+) -> None:
+    given: dict[str, Any] = {"model": sam2_checkpoint, "workers": 1, **BOX}
+    batch.run(clip, tmp_path / "out", memory_rule="samurai", **given)
+    (row,) = batches.rows(tmp_path / "out")
+    video = sam_rlx.VideoPredictor(sam_rlx.load_model(sam2_checkpoint), clip, memory_rule="samurai")
+    video.add_prompt(0, "0", box=BOX["boxes"][0])
+    areas = [int(frame.masks["0"].sum()) for frame in video.propagate()]
+    assert [mask["area"] for mask in row["masks"]] == [area for area in areas if area > 0]
+    with pytest.raises(errors.StateError, match="expected the same memory_rule"):
+        batch.run(clip, tmp_path / "out", **given)
+    with pytest.raises(
+        errors.InvalidArgumentError, match="expected clips with prompts, found no clip"
+    ):
+        batch.run(images[0], tmp_path / "other", memory_rule="samurai", **given)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray")
 def test_ray_gives_the_same_files(

@@ -234,6 +234,19 @@ def test_holes_and_islands_are_cleaned_as_in_python(
         np.testing.assert_array_equal(io.read_image(path)[..., 0] > 0, mask)
 
 
+def test_a_rule_of_memory_as_in_python(
+    run: Callable[..., tuple], sam2_checkpoint: Path, clip: Path, tmp_path: Path
+) -> None:
+    words = [*POINT, "--masks", tmp_path / "found"]
+    assert run(*words, "--memory-rule", "dam4sam")[0] == 0
+    video = sam_rlx.VideoPredictor(sam_rlx.load_model(sam2_checkpoint), clip, memory_rule="dam4sam")
+    video.add_prompt(0, "1", point_coords=[[20, 18]], point_labels=[1])
+    files = sorted((tmp_path / "found").iterdir())
+    for frame, path in zip(video.propagate(max_frames=2), files, strict=True):
+        np.testing.assert_array_equal(io.read_image(path)[..., 0] > 0, frame.masks["1"])
+    assert run(*words, "--memory-rule", "other")[0] == 2
+
+
 def test_mattes_and_polygons(run: Callable[..., tuple], tmp_path: Path) -> None:
     words = ["--object", "a", *POINT, "--object", "b", *POINT, "--mattes", tmp_path / "mattes"]
     code, _, err = run(*words, "--json", tmp_path / "a.json", "--json-polygons")

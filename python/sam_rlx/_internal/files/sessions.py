@@ -14,7 +14,7 @@ from sam_rlx._internal.files import object_names, saved_tensors
 from sam_rlx._internal.printable import shown
 from sam_rlx.errors import CheckpointError, InvalidArgumentError
 
-_FORMAT = "sam_rlx.video_session.3"
+_FORMAT = "sam_rlx.video_session.4"
 _MAX_NUMBER = 1 << 31
 _RESIZES = ("video", "float", "integer")
 # Of options that are numbers.
@@ -93,7 +93,12 @@ def _name_text(obj_id: Hashable) -> str:
 def _options(text: str) -> dict[str, Any]:
     """Return the arguments of `VideoPredictor` that a file holds."""
     options = json.loads(text)
-    if not isinstance(options, dict) or options.keys() != {*_SMALLEST, *_FLAGS, "resize"}:
+    if not isinstance(options, dict) or options.keys() != {
+        *_SMALLEST,
+        *_FLAGS,
+        "resize",
+        "memory_rule",
+    }:
         raise ValueError(f"the options {shown(options)}")
     for name, smallest in _SMALLEST.items():
         value = options[name]
@@ -104,6 +109,8 @@ def _options(text: str) -> dict[str, Any]:
             raise ValueError(f"a {name} of {shown(options[name])}")
     if options["resize"] not in _RESIZES:
         raise ValueError(f"a resize of {shown(options['resize'])}")
+    if options["memory_rule"] not in (None, *_core.memory_rules()):
+        raise ValueError(f"a memory_rule of {shown(options['memory_rule'])}")
     options["history"] = None if options["history"] < 0 else options["history"]
     return options
 

@@ -178,7 +178,12 @@ def _opened(
         except CheckpointError:  # damaged: the clip begins anew
             checkpoint.open(anew=True)
     check_prompts(item, hw)
-    video = VideoPredictor(model, source, num_threads=job.threads)
+    video = VideoPredictor(
+        model,
+        source,
+        num_threads=job.threads,
+        memory_rule=job.memory_rule,  # type: ignore[arg-type]
+    )
     _prompt(video, item, job)
     return video, -1, []
 

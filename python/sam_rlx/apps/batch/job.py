@@ -62,6 +62,8 @@ class Job:
         Of each worker; results do not depend on it.
     tile, overlap : int, optional
         Of images in tiles.
+    memory_rule : str, optional
+        Of clips.
     """
 
     out: str
@@ -78,6 +80,7 @@ class Job:
     threads: int = 1
     tile: int | None = None
     overlap: int | None = None
+    memory_rule: str | None = None
 
     @property
     def tiles(self) -> dict[str, Any]:

@@ -59,6 +59,7 @@ class Asked:
     threshold: float
     examples: tuple[Path, ...]
     example_positions: bool
+    memory_rule: str | None
     masks: bool | None
     keep_every: int
     workers: int | None
@@ -116,12 +117,16 @@ def make(asked: Asked) -> Plan:
         threads=_threads(asked.workers, asked.num_threads),
         tile=None if asked.tiling is None else asked.tiling.side,
         overlap=None if asked.tiling is None else asked.tiling.overlap,
+        memory_rule=asked.memory_rule,
     )
     clip = next((item.path for item in items if item.is_clip), None)
     if clip is not None and job.tile is not None:
         raise InvalidArgumentError(f"tile: expected images alone, found the clip {clip}")
     if clip is not None and job.examples:
         raise InvalidArgumentError(f"examples: expected images alone, found the clip {clip}")
+    if job.memory_rule is not None and (clip is None or task == "text"):
+        kind = "texts" if task == "text" else "no clip"
+        raise InvalidArgumentError(f"memory_rule: expected clips with prompts, found {kind}")
     _refuse_nothing(items, Path(job.out))
     size = asked.block or min(_MAX_BLOCK, max(1, len(items) // _MAX_BLOCK))
     return Plan(job, items, size, [*found.notes, *([_UNUSED] if unused else [])])

@@ -102,6 +102,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retry-failed", action="store_true", help="do images again that failed in earlier runs"
     )
+    common.add_memory_rule_argument(parser)
     parser.add_argument("--json", metavar="FILE", help="write a summary; - prints it on stdout")
     parser.add_argument(
         "--coco",
@@ -139,6 +140,7 @@ def run(args: argparse.Namespace) -> None:
             example_positions=args.example_positions,
             options=generator_options.given(args),
             **tiles.given(args),
+            memory_rule=args.memory_rule,
             masks=args.masks,
             engine=args.engine,
             workers=args.workers,

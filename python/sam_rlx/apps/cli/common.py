@@ -11,6 +11,7 @@ from typing import Any, Protocol, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sam_rlx import _core
 from sam_rlx._internal import options
 from sam_rlx._internal.arrays.checks import MAX_THREADS, as_text
 from sam_rlx._internal.files.marks import is_own_file, is_own_image
@@ -268,6 +269,16 @@ def announce(command: str, work: str, passed_over: PassedOver) -> None:
     """Say on stderr what a command on several inputs will do, and what it has passed over."""
     left = f"; passed over: {passed_over}" if passed_over else ""
     tell_aside(f"sam-rlx {command}: {work}{left}")
+
+
+def add_memory_rule_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--memory-rule`` of commands that follow objects through clips."""
+    parser.add_argument(
+        "--memory-rule",
+        choices=_core.memory_rules(),
+        help=f"SAM 2, clips: {options.describe('video', 'sam2')['memory_rule']['help']} "
+        "(default: as upstream)",
+    )
 
 
 def add_overwrite_argument(parser: argparse.ArgumentParser) -> None:

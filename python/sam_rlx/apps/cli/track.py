@@ -88,6 +88,7 @@ def add_parser(commands: Any) -> None:
         help="with --text: follow what is found with a score above it (default: "
         f"{scores[_NEW]['default']} for new objects, {scores[_KNOWN]['default']} to confirm them)",
     )
+    common.add_memory_rule_argument(parser)
     generator_options.add_region_area(parser)
     parser.add_argument(
         "--channel",
@@ -228,6 +229,7 @@ def run(args: argparse.Namespace) -> None:
         model,
         source,
         num_threads=args.threads,
+        memory_rule=args.memory_rule,
         text_options=_text_options(args.threshold),
         **generator_options.region_area(args),
     )
