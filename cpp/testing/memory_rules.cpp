@@ -35,7 +35,7 @@ std::vector<std::vector<double>> box_motion(const std::vector<std::vector<std::i
   std::vector<std::vector<double>> out;
   for (std::size_t i = 1; i < boxes.size(); ++i) {
     motion.predict_();
-    const double iou = boxes[i].empty() ? 0.0 : box_iou(motion.shape(), box_of(boxes[i]));
+    const double iou = boxes[i].empty() ? 0.0 : predicted_iou(motion.shape(), box_of(boxes[i]));
     if (!boxes[i].empty()) motion.update_(box_shape(box_of(boxes[i])));
     std::vector<double>& row = out.emplace_back();
     for (double BoxMotion::Axis::* const value :

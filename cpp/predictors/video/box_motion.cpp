@@ -29,7 +29,7 @@ BoxShape box_shape(const PixelBox& box) {
   return {(x0 + x1) / 2.0, (y0 + y1) / 2.0, (x1 - x0) / height, height};
 }
 
-double box_iou(const BoxShape& predicted, const PixelBox& box) {
+double predicted_iou(const BoxShape& predicted, const PixelBox& box) {
   if (box.x0 == 0 && box.y0 == 0 && box.x1 == 0 && box.y1 == 0) return 0.0;
   const double half_width = predicted[kAspect] * predicted[3] / 2.0;
   const double half_height = predicted[3] / 2.0;

@@ -13,7 +13,7 @@ using BoxShape = std::array<double, 4>;
 BoxShape box_shape(const PixelBox& box);
 // IoU of a predicted box with one of pixels, without the last row and column of pixels. 0 for the
 // box of an empty mask, which is all 0.
-double box_iou(const BoxShape& predicted, const PixelBox& box);
+double predicted_iou(const BoxShape& predicted, const PixelBox& box);
 
 // How a box moves: a Kalman filter of constant velocity. Its four numbers do not depend on each
 // other, so that each has a filter of its own. The noise of all but the aspect grows with the

@@ -116,7 +116,7 @@ std::int64_t MotionMemory::choose_mask(Context& ctx, const Masks& masks, RuleSta
   PixelBox best_box;
   for (std::int64_t i = 0; i < masks.logits.shape[0]; ++i) {
     const PixelBox box = box_of(i);
-    const double overlap = box_iou(predicted, box);
+    const double overlap = predicted_iou(predicted, box);
     // The second product is one of float32.
     const float quality = static_cast<float>(1.0 - motion_weight_) * iou_of(i);
     const double score = motion_weight_ * overlap + static_cast<double>(quality);
