@@ -25,7 +25,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from programs import comparison, environments, tables, weights
+from programs import clocks, comparison, environments, tables, weights
 
 META = Path(__file__).resolve().parent / "programs" / "meta"
 PAGE = META.parents[2] / "docs" / "compat.md"
@@ -76,7 +76,7 @@ def one_side(python: Path, driver: Path, out: Path, options: Any, ours: bool) ->
             env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(options.wheel), before]))
         command = [str(python), *where, str(driver), str(out), str(options.weights)]
         done = subprocess.run(
-            [*command, str(options.repeat), "process_time" if options.cpu else "perf_counter"],
+            [*command, str(options.repeat), options.clock],
             cwd=Path(name, "work"),
             env=env,
             capture_output=True,
@@ -158,8 +158,7 @@ def main() -> int:
     parser.add_argument("--page", action="store_true", help="write the table into docs/compat.md")
     parser.add_argument("--verbose", action="store_true", help="print the errors in full")
     options = parser.parse_args()
-    if options.cpu:
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # child processes too
+    options.clock = clocks.chosen(options.cpu).__name__
     options.cache = options.cache.resolve()
     options.weights = weights.write(options.cache / "weights")
     options.wheel = options.sam_rlx and environments.with_wheel(options.sam_rlx, options.cache)

@@ -73,7 +73,7 @@ def options(runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> arg
         cache=tmp_path,
         weights=tmp_path,
         repeat=1,
-        cpu=False,
+        clock="perf_counter",
         reuse=False,
         wheel=None,
         verbose=False,
