@@ -124,8 +124,8 @@ FrameDetections MaskletTracker::run_detection(Context& ctx, std::int64_t index) 
     geometry.fractions = examples->second.fractions;
   }
   // SAM 3.1 knows no finding close to the edge while it follows something, SAM 3 no new one.
-  const bool inside_only = sam3_1_ && !state_.obj_ids.empty() &&
-                           config_.association.suppress_det_close_to_boundary;
+  const bool inside_only =
+      sam3_1_ && !state_.obj_ids.empty() && config_.association.suppress_det_close_to_boundary;
   const FrameDetector finder{
       .heads = *detector.heads, .side = side, .nms = config_.nms, .inside_only = inside_only};
   return finder.detect(
