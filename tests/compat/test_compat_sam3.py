@@ -131,7 +131,7 @@ def test_maps_of_the_backbone(processor, network, images):
 @pytest.mark.parametrize("axis", [0, -1])
 def test_maps_are_those_of_the_image_that_was_encoded(processor, images, axis):
     """They are computed later: what a program writes into its array before has no effect."""
-    image = np.ascontiguousarray(np.moveaxis(images["odd 303x384"], -1, axis))
+    image = np.moveaxis(images["odd 303x384"], -1, axis).copy()
     before = processor.set_image(image.copy())["backbone_out"]["vision_features"]
     out = processor.set_image(image)["backbone_out"]
     image[:] = 0
