@@ -9,7 +9,7 @@ import { Panel } from "./panel.js";
 import { Stage, Zoom } from "./stage.js";
 import { START, currentOf, fineMasks, isClip, isEvent, isLeftOut, objectOf, reduce, seenBox } from "./state.js";
 import { Strip } from "./timeline.js";
-import { missingTiles, withTiles } from "./tiles.js";
+import { isSharp, missingTiles, withTiles } from "./tiles.js";
 import { Tools } from "./tools.js";
 import { SocketModel, Wire } from "./wire.js";
 import { WORDS } from "./words.js";
@@ -167,7 +167,7 @@ export class Front {
       scale, left, top, ratio: state.stage.ratio, tool: state.tool, saved: !state.unsaved, n: state.n,
       objects: state.objects.map((one) => ({ ...one, points: one.points.length, marks: one.points })),
       current: state.current, view: wire.id,
-      drawn: !!shown, tiles: state.tiles.size, sharp: !missingTiles(state), busy: !shown || state.objectless || wire.busy || !!wire.inflating || !!state.status.text || state.running,
+      drawn: !!shown, tiles: state.tiles.size, sharp: isSharp(state), busy: !shown || state.objectless || wire.busy || !!wire.inflating || !!state.status.text || state.running,
       hover: state.hover && state.hover.head.size, pointed: state.pointed, aimed: state.aimed,
       opacity: state.opacity, outline: state.outline, names: state.names, radius: state.radius,
       hidden: [...state.hidden], chosen: [...state.chosen], playing: state.playing,

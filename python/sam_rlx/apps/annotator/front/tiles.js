@@ -35,11 +35,20 @@ function wantedTiles(state, level) {
   return more.length > KEPT ? seen : [...new Map([...seen, ...more].map((at) => [nameOf(level, at), at])).values()];
 }
 
-// What to ask for next; null if all is there.
+const isMissing = (state, level) => (at) => !state.tiles.has(nameOf(level, at));
+
+// Whether all that is seen is as sharp as it can be.
+export function isSharp(state) {
+  const level = state.image ? levelOf(state) : 0;
+  return level >= (state.image?.level || 0) || !seenTiles(state, level, 0).some(isMissing(state, level));
+}
+
+// What to ask for next, what is seen before the ring around it; null if all is there.
 export function missingTiles(state) {
   const level = state.image ? levelOf(state) : 0;
   if (level >= (state.image?.level || 0)) return null;
-  const missing = wantedTiles(state, level).filter((at) => !state.tiles.has(nameOf(level, at)));
+  const seen = isSharp(state) ? wantedTiles(state, level) : seenTiles(state, level, 0);
+  const missing = seen.filter(isMissing(state, level));
   return missing.length ? { level, tiles: missing.slice(0, AT_ONCE) } : null;
 }
 
