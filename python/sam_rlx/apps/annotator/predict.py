@@ -129,7 +129,8 @@ class Clicks:
         )
         scores = found.iou_predictions[0]
         best = int(scores.argmax())
-        masks = self._small.upscale(found.low_res_masks[:, best : best + 1])
+        chosen = found.low_res_masks[:, best : best + 1]
+        masks = self._small.upscale(chosen, return_logits=False)
         return PackedMask.of(masks[0, 0]), float(scores[best])
 
     def logits(self, start: PackedMask | None) -> NDArray[np.float32] | None:
