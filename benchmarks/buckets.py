@@ -90,11 +90,13 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="numbers of objects")
     parser.add_argument("--frames", type=int, default=3, help="measured frames of each")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--precision", choices=("float32", "bfloat16", "int8"))
     parser.add_argument("--cpu", action="store_true", help="count CPU seconds of all threads")
     parser.add_argument("--plot", type=Path, help="SVG to write")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        model = sam_rlx.load_model(save(Path(folder) / "buckets.safetensors", options.quick))
+        path = save(Path(folder) / "buckets.safetensors", options.quick)
+        model = sam_rlx.load_model(path, precision=options.precision)
     costs = {count: seconds(model, count, options) for count in options.counts}
     one = costs[min(costs)]
     print("| objects | seconds a frame | times the first |\n| ---: | ---: | ---: |")
