@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "masks/components.h"
+#include "masks/rle.h"
 
 namespace sam_rlx {
 namespace {
@@ -106,24 +107,9 @@ Frames recent_frames(const Query& query, const Conditioning& cond, std::int64_t 
 
 // ---------------------------------------------------------------- what is like the object
 
-// Of inclusive pixels; none without a pixel.
-std::optional<PixelBox> box_of_bytes(const Bytes& mask, std::int64_t width) {
-  std::optional<PixelBox> box;
-  for (std::size_t i = 0; i < mask.size(); ++i) {
-    if (mask[i] == 0) continue;
-    const auto x = static_cast<std::int64_t>(i) % width, y = static_cast<std::int64_t>(i) / width;
-    if (!box) box = PixelBox{x, y, x, y};
-    box = PixelBox{std::min(box->x0, x), box->y0, std::max(box->x1, x), y};
-  }
-  return box;
-}
-
 // Around the largest of the 8-connected parts, the first of equal ones.
 std::optional<PixelBox> largest_part(const Bytes& mask, std::int64_t height, std::int64_t width) {
-  RleEncoder encoder;
-  encoder.start(height, width);
-  for (std::int64_t y = 0; y < height; ++y) encoder.add_row(mask.data() + y * width);
-  const Components parts = find_components(encoder.finish(), true);
+  const Components parts = find_components(encode_rle(mask.data(), height, width, width), true);
   if (parts.areas.empty()) return std::nullopt;
   const auto largest = std::max_element(parts.areas.begin(), parts.areas.end());
   const auto label = static_cast<std::int32_t>(largest - parts.areas.begin());
@@ -210,7 +196,8 @@ bool DistractorMemory::adds_frame(const Tracked& tracked, RuleState& state) cons
   if (!(double{iou} > kAddedIou) || share < kSmallestShare || share > kLargestShare || is_soon) {
     return false;
   }
-  const PixelBox box = *box_of_bytes(shown, tracked.width);
+  const PixelBox box =
+      rle_box(encode_rle(shown.data(), tracked.height, tracked.width, tracked.width));
   for (std::int64_t i = 0; i < tracked.masks.logits.shape[0]; ++i) {
     if (i == tracked.chosen) continue;
     Bytes outside = tracked.at_video_size(i);
