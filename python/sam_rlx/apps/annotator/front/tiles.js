@@ -37,18 +37,20 @@ function wantedTiles(state, level) {
 
 const isMissing = (state, level) => (at) => !state.tiles.has(nameOf(level, at));
 
-// Whether all that is seen is as sharp as it can be.
-export function isSharp(state) {
-  const level = state.image ? levelOf(state) : 0;
-  return level >= (state.image?.level || 0) || !seenTiles(state, level, 0).some(isMissing(state, level));
+// The parts that are seen and not there, at the level at which the image is seen.
+function unsharp(state, level) {
+  return level >= (state.image?.level || 0) ? [] : seenTiles(state, level, 0).filter(isMissing(state, level));
 }
+
+// Whether all that is seen is as sharp as it can be.
+export const isSharp = (state) => !state.image || !unsharp(state, levelOf(state)).length;
 
 // What to ask for next, what is seen before the ring around it; null if all is there.
 export function missingTiles(state) {
   const level = state.image ? levelOf(state) : 0;
   if (level >= (state.image?.level || 0)) return null;
-  const seen = isSharp(state) ? wantedTiles(state, level) : seenTiles(state, level, 0);
-  const missing = seen.filter(isMissing(state, level));
+  const seen = unsharp(state, level);
+  const missing = seen.length ? seen : wantedTiles(state, level).filter(isMissing(state, level));
   return missing.length ? { level, tiles: missing.slice(0, AT_ONCE) } : null;
 }
 
