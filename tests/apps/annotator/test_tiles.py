@@ -65,6 +65,20 @@ def test_single_pixels_keep_their_colour() -> None:
     assert len(tile) < 3 * other.tell()
 
 
+def test_form_of_a_tile_is_the_smaller_one() -> None:
+    """Lines on a plain ground are PNG, a photograph JPEG, also around a plain middle."""
+    photo = np.random.default_rng(1).integers(0, 256, (TILE, 3 * TILE, 3), np.uint8)
+    photo[250:262] = 255
+    photo[:, :TILE] = 255
+    photo[::40, :TILE] = (0, 90, 0)
+    pyramid = Pyramid(np.tile(photo, (3, 1, 1)))
+    places = [(column, row) for row in range(3) for column in range(3)]
+    tiles = pyramid.tiles(0, places)
+    assert tiles == [pyramid.tile(0, *place) for place in places]
+    forms = [Image.open(io.BytesIO(tile)).format for tile in tiles]
+    assert forms == ["PNG", "JPEG", "JPEG"] * 3
+
+
 @pytest.mark.parametrize("level", range(5))
 @pytest.mark.parametrize(
     "box", [(0, 0, 1301, 1100), (333, 221, 700, 613), (1290, 1090, 1301, 1100)]

@@ -845,7 +845,7 @@ class ImageSession(ExportGestures):
         view, answer = self._asks
         pyramid = self._pyramid_now()
         wanted = [[c, r] for c, r in tiles if pyramid.has(level, c, r)]
-        images = [pyramid.tile(level, column, row) for column, row in wanted]
+        images = pyramid.tiles(level, wanted)
         height, width = self.hw
         x0, y0 = max(int(box[0]), 0), max(int(box[1]), 0)
         seen = (x0, y0, min(int(np.ceil(box[2])), width), min(int(np.ceil(box[3])), height))
