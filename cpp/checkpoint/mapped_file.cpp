@@ -4,6 +4,7 @@
 
 #include "checkpoint/text.h"
 #include "core/error.h"
+#include "core/tensor.h"
 
 #if defined(_WIN32)
 #include <fstream>
@@ -54,8 +55,6 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
 
 MappedFile::~MappedFile() { delete[] data_; }
 
-void MappedFile::release(std::span<const std::byte> /*range*/) const noexcept {}
-
 #else
 
 namespace {
@@ -97,15 +96,10 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
 }
 
-void MappedFile::release(std::span<const std::byte> range) const noexcept {
-  if (range.empty() || !contains(range.data())) return;
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const auto offset = static_cast<std::size_t>(range.data() - data_);
-  const std::size_t begin = offset / page * page;
-  // Pages that a neighbour shares may go too: they are clean and come back from the file.
-  madvise(const_cast<std::byte*>(data_) + begin, offset + range.size() - begin, MADV_DONTNEED);
-}
-
 #endif
+
+void MappedFile::release(std::span<const std::byte> range) const noexcept {
+  if (!range.empty() && contains(range.data())) release_pages(range.data(), range.size());
+}
 
 }  // namespace sam_rlx

@@ -402,6 +402,17 @@ void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float*
   if (entry.negative) std::transform(out, out + numel, out, std::negate<>());
 }
 
+const float* mapped_floats(const StateDict& state_dict, const TensorEntry& entry) {
+  const bool as_stored = entry.dtype == DType::kF32 && entry.parts.empty() && !entry.negative &&
+                         entry.numel() > 0 && entry.contiguous();
+  if (!as_stored || reinterpret_cast<std::uintptr_t>(entry.data) % alignof(float) != 0) {
+    return nullptr;
+  }
+  const auto holds = [&](const auto& file) { return file->contains(entry.data); };
+  if (std::none_of(state_dict.files.begin(), state_dict.files.end(), holds)) return nullptr;
+  return reinterpret_cast<const float*>(entry.data);
+}
+
 std::int64_t stored_bytes(const TensorEntry& entry) {
   if (entry.parts.empty()) {
     return entry.numel() / dtype_numbers(entry.dtype) * dtype_bytes(entry.dtype);

@@ -120,6 +120,9 @@ void verify_checksums(const StateDict& state_dict, int num_threads);
 // are released on the way, so that the tensor is never in memory twice.
 void copy_as_float(const StateDict& state_dict, const TensorEntry& entry, float* out);
 
+// The numbers of a float32 tensor where they lie in a file, row-major; null if they do not.
+const float* mapped_floats(const StateDict& state_dict, const TensorEntry& entry);
+
 // The tensor as the file has it, row-major: its bytes, and a copy of them into out[stored_bytes].
 // Raises CheckpointError for a joined tensor of several dtypes.
 std::int64_t stored_bytes(const TensorEntry& entry);

@@ -8,8 +8,9 @@
 #include "core/asan.h"
 #include "core/error.h"
 
-#if defined(__linux__)
+#if !defined(_WIN32)
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 namespace sam_rlx {
@@ -34,6 +35,7 @@ std::size_t round_up_bytes(std::size_t bytes, std::size_t multiple) {
 }  // namespace
 
 void FreeAligned::operator()(void* pointer) const noexcept {
+  if (mapped) return release_pages(pointer, bytes);
 #if defined(__linux__)
   if (bytes >= kMapFrom) {
     SAM_RLX_UNPOISON(pointer, bytes);  // the next mapping may have this address
@@ -58,6 +60,18 @@ AlignedBlock allocate_aligned(std::size_t bytes) {
 #endif
   return AlignedBlock(::operator new(bytes, std::align_val_t{kAlignment}), FreeAligned{bytes});
 }
+
+#if defined(_WIN32)
+void release_pages(const void* /*begin*/, std::size_t /*bytes*/) noexcept {}  // nothing is mapped
+#else
+void release_pages(const void* begin, std::size_t bytes) noexcept {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(begin) % page;
+  // Pages that a neighbour shares may go too: they are clean and come back from the file.
+  auto* const first = static_cast<std::byte*>(const_cast<void*>(begin)) - before;
+  madvise(first, before + bytes, MADV_DONTNEED);
+}
+#endif
 
 std::int64_t allocation_count() noexcept { return g_allocations.load(std::memory_order_relaxed); }
 
@@ -103,6 +117,14 @@ Tensor::Tensor(const Shape& shape)
     : block_(allocate_aligned(static_cast<std::size_t>(
           checked_multiply(shape.numel(), static_cast<std::int64_t>(sizeof(float)))))),
       shape_(shape) {}
+
+Tensor Tensor::mapped(ConstView source) {
+  Tensor result;
+  const auto bytes = static_cast<std::size_t>(source.numel()) * sizeof(float);
+  result.block_ = AlignedBlock(const_cast<float*>(source.data), {.bytes = bytes, .mapped = true});
+  result.shape_ = source.shape;
+  return result;
+}
 
 Tensor Tensor::zeros(const Shape& shape) {
   Tensor result(shape);

@@ -13,10 +13,14 @@ namespace sam_rlx {
 // for and go back to it when freed. Contents are undefined. Raises std::bad_alloc.
 struct FreeAligned {
   std::size_t bytes = 0;
+  bool mapped = false;  // of a file: nothing is freed, its pages are released
   void operator()(void* pointer) const noexcept;
 };
 using AlignedBlock = std::unique_ptr<void, FreeAligned>;
 AlignedBlock allocate_aligned(std::size_t bytes);
+
+// Lets pages of a mapped file leave the resident set. They come back when they are read again.
+void release_pages(const void* begin, std::size_t bytes) noexcept;
 
 // How often allocate_aligned was called: tests hold steady state to zero.
 std::int64_t allocation_count() noexcept;
@@ -54,10 +58,20 @@ class Tensor {
   explicit Tensor(const Shape& shape);
   static Tensor zeros(const Shape& shape);
   static Tensor copy_of(ConstView source);
+  // Numbers that are read where they lie in a mapped file, which stays mapped until they are freed
+  // or somebody asks to write them, who gets a copy.
+  static Tensor mapped(ConstView source);
 
+  // Copies what lies in a mapped file.
+  void own() {
+    if (block_.get_deleter().mapped) *this = clone();
+  }
   Tensor clone() const { return copy_of(*this); }
   bool empty() const { return block_ == nullptr; }
-  float* data() { return static_cast<float*>(block_.get()); }
+  float* data() {
+    own();
+    return static_cast<float*>(block_.get());
+  }
   const float* data() const { return static_cast<const float*>(block_.get()); }
   const Shape& shape() const { return shape_; }
   std::int64_t numel() const { return shape_.numel(); }

@@ -156,11 +156,17 @@ class Packer final : public ParamVisitor {
   WeightRule rule_;
 };
 
+// What was neither folded nor packed no longer lies in a file.
+class Owner final : public ParamVisitor {
+  void parameter(const std::string&, Tensor& value, const Shape&) override { value.own(); }
+};
+
 // What a model needs between its weights and its first forward.
 template <class Model>
 void fold_and_pack(Model& model, const KernelTable& kernels, const WeightRule& rule = {}) {
   Folder().walk(model);
   Packer(kernels, rule).walk(model);
+  Owner().walk(model);
 }
 
 }  // namespace sam_rlx

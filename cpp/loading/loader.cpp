@@ -129,11 +129,13 @@ void ParameterCopier::parameter(const std::string& path, Tensor& value, const Sh
 void ParameterCopier::matrix_parameter(const std::string& path, Matrix matrix, const Shape& shape) {
   const TensorEntry& entry = checked(path, shape);
   const std::optional<BlockFormat> format = block_format(entry.dtype);
-  const bool stays = std::any_of(packed_.begin(), packed_.end(), [&](std::string_view pattern) {
-    return lies_below(pattern, path);
-  });
+  const bool stays =
+      std::any_of(options_.packed.begin(), options_.packed.end(),
+                  [&](std::string_view pattern) { return lies_below(pattern, path); });
   if (!format || !stays || !entry.parts.empty()) {
-    parameter(path, matrix.value, shape);
+    const float* const floats = options_.mapped ? mapped_floats(state_dict_, entry) : nullptr;
+    if (floats == nullptr) return parameter(path, matrix.value, shape);
+    matrix.value = Tensor::mapped({floats, shape});
     return;
   }
   const auto bytes = static_cast<std::size_t>(stored_bytes(entry));

@@ -33,6 +33,8 @@ struct LoadOptions {
   std::span<const std::string_view> ignored;  // patterns of matches_key: no error in any case
   // Patterns of lies_below: matrices of these layers stay in the blocks of their file.
   std::span<const std::string_view> packed;
+  // Matrices of float32 are read where they lie: the state dict lives until they are packed.
+  bool mapped = false;
 };
 
 // Names and shapes of a model's parameters, in the order of its visit.
@@ -50,8 +52,8 @@ class ParameterLister final : public ParamVisitor {
 // Fills each parameter with the tensor of its name, widened to float32 or in blocks.
 class ParameterCopier final : public ParamVisitor {
  public:
-  ParameterCopier(const StateDict& state_dict, std::span<const std::string_view> packed)
-      : state_dict_(state_dict), packed_(packed) {}
+  ParameterCopier(const StateDict& state_dict, const LoadOptions& options)
+      : state_dict_(state_dict), options_(options) {}
 
   const std::map<std::string, std::int64_t>& packed_numbers() const { return packed_numbers_; }
 
@@ -61,7 +63,7 @@ class ParameterCopier final : public ParamVisitor {
   const TensorEntry& checked(const std::string& path, const Shape& shape) const;
 
   const StateDict& state_dict_;
-  std::span<const std::string_view> packed_;
+  const LoadOptions& options_;
   std::map<std::string, std::int64_t> packed_numbers_;
 };
 
@@ -93,7 +95,7 @@ template <class Model>
 LoadReport load_parameters(Model& model, const StateDict& state_dict,
                            const LoadOptions& options = {}) {
   LoadReport report = check_parameters(list_parameters(model), state_dict, options);
-  ParameterCopier copier(state_dict, options.packed);
+  ParameterCopier copier(state_dict, options);
   copier.walk(model);
   report.packed = copier.packed_numbers();
   return report;

@@ -35,7 +35,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const ModelOpt
   std::visit(
       [&](auto& network) {
         const std::vector<std::string_view> ignored = network.config.ignored_keys();
-        LoadOptions how{.strict = options.strict, .ignored = ignored, .packed = {}};
+        LoadOptions how{.strict = options.strict, .ignored = ignored, .packed = {}, .mapped = true};
         if (!options.precision) how.packed = network.config.packed_layers();
         model->report_ = load_parameters(network, state_dict, how);
         model->report_.merged = merged_names(state_dict);

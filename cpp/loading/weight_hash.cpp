@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace sam_rlx {
 namespace {
@@ -26,7 +27,8 @@ std::uint64_t word_at(const char* bytes, std::size_t count) {
 
 void WeightHasher::parameter(const std::string& path, Tensor& value, const Shape& shape) {
   add_name(path, shape);
-  if (!value.empty()) add(value.data(), sizeof(float) * static_cast<std::size_t>(value.numel()));
+  if (value.empty()) return;
+  add(std::as_const(value).data(), sizeof(float) * static_cast<std::size_t>(value.numel()));
 }
 
 void WeightHasher::matrix_parameter(const std::string& path, Matrix matrix, const Shape& shape) {

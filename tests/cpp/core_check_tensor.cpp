@@ -46,6 +46,29 @@ void check_ownership() {
   EXPECT(Tensor().empty());
 }
 
+// Constants lie in the program's file, which is mapped.
+constexpr float kConstants[1 << 13] = {1.0F, 2.0F, 3.0F};
+
+void check_mapped() {
+  const ConstView constants(kConstants, {1 << 13});
+  {
+    Tensor tensor = Tensor::mapped(constants);
+    EXPECT(!tensor.empty() && tensor.shape() == constants.shape);
+    EXPECT(std::as_const(tensor).data() == kConstants && tensor.clone().data() != kConstants);
+    tensor.data()[1] = -1.0F;  // into a copy
+    EXPECT(std::as_const(tensor).data() != kConstants && tensor.data()[2] == 3.0F);
+  }
+  {
+    const Tensor freed = Tensor::mapped(constants);
+  }
+  Tensor tensor = Tensor::mapped(constants);
+  tensor.own();
+  const float* const data = std::as_const(tensor).data();
+  EXPECT(data != kConstants && data[0] == 1.0F && data[1] == 2.0F);
+  tensor.own();
+  EXPECT(tensor.data() == data);
+}
+
 void check_sizes() {
   const std::int64_t before = sam_rlx::allocation_count();
   constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
@@ -90,6 +113,7 @@ void check_reshape() {
 
 void core_check::check_tensor() {
   check_ownership();
+  check_mapped();
   check_sizes();
   check_index();
   check_reshape();
