@@ -75,6 +75,7 @@ def options(runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> arg
         repeat=1,
         clock="perf_counter",
         reuse=False,
+        resume=False,
         wheel=None,
         verbose=False,
     )
@@ -116,6 +117,30 @@ def test_outcomes(runner: Any, options: argparse.Namespace, tmp_path: Path, chan
     assert (found.runs, found.note, found.iou) == (runs, note, iou)
     if runs == "yes":
         assert found.row("one 1") == "| one 1 | yes | 1.0000 | 1 | 3.00 | 1.00 | 3.0 |  |"
+
+
+def test_a_run_goes_on_where_the_results_of_both_sides_are(
+    runner: Any, options: argparse.Namespace, tmp_path: Path
+) -> None:
+    """Seconds of another clock are no results of this one."""
+    program, driver = {"package": "one", "version": "1"}, tmp_path / "one.py"
+    driver.write_text(DRIVER.replace("{change}", "pass"))
+    first = runner.outcome("one", program, {}, options)
+    driver.write_text("raise SystemExit(1)")
+    options.resume = True
+    assert runner.outcome("one", program, {}, options) == first
+    options.clock = "process_time"
+    assert runner.outcome("one", program, {}, options).runs == "no"
+    options.clock, options.resume = "perf_counter", False
+    assert runner.outcome("one", program, {}, options).runs == "no"
+    options.resume = True  # results of before a failure are gone
+    assert runner.outcome("one", program, {}, options).runs == "no"
+
+
+def test_the_page_has_all_programs(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["upstream_programs.py", "cache", "--page", "--light"])
+    with pytest.raises(SystemExit, match="2"):
+        runner.main()
 
 
 def test_what_cannot_be_installed_says_so_in_the_words_of_pip(
