@@ -10,8 +10,8 @@ this, which needs PyTorch, Meta's packages and `sam_rlx` (extras ``test`` and ``
 once by Python, with Meta's packages, and once by ``python -m sam_rlx.compat``, both with the
 weights of the packaged models. What programs ask others for (detectors, downloads) is stubbed.
 ``--reuse`` runs the drop-ins alone, beside Meta's results of before; ``--resume`` runs neither
-where CACHE has the results of both. With ``--cpu`` seconds are CPU seconds of one core, which others
-on the machine change little; results with other seconds are kept apart.
+where CACHE has the results of both. With ``--cpu`` seconds are CPU seconds of one core, which
+others on the machine change little; results with other seconds are kept apart.
 
 Prints a row for each program: the least IoU of its masks, seconds of both, the error; then the
 median of the ratios. ``--page`` writes the table of all programs into docs/compat.md. The exit
