@@ -25,7 +25,8 @@ def runner() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(BENCHMARKS)
         yield importlib.import_module("upstream_programs")
-    for name in [n for n in sys.modules if n.startswith(("upstream_programs", "programs"))]:
+    mine = ("upstream_programs", "transformers_programs", "programs")
+    for name in [n for n in sys.modules if n.startswith(mine)]:
         del sys.modules[name]
 
 
@@ -153,6 +154,26 @@ def test_what_cannot_be_installed_says_so_in_the_words_of_pip(
     found = runner.outcome("one", {"package": "one", "version": "1"}, {}, options)
     assert found.runs == "no"
     assert found.note.endswith("No matching distribution found for one==1")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_steps_that_transformers_cannot_run_are_told(
+    runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    module = importlib.import_module("transformers_programs")
+    mask = np.zeros((1, 9, 9), bool)
+    mask[0, 2:7, 3:6] = True
+
+    def run(way: str, _job: Any, scratch: Path) -> Path:
+        failed = {"sam.Sam.step": "ImportError: nms"} if fails and way == "transformers" else {}
+        arrays = {} if failed else {"sam.Sam.step.0": mask}
+        return written(scratch / f"{way}.npz", failed, **arrays)
+
+    monkeypatch.setattr(module, "convert", lambda *_: None)
+    monkeypatch.setattr(module, "run", run)
+    line, is_good = module.row("sam", tmp_path, "perf_counter")
+    assert is_good is not fails
+    assert ("ImportError: nms" if fails else "| 1.0000 |") in line
 
 
 def test_the_table_is_written_between_its_marks(runner: Any, tmp_path: Path) -> None:
