@@ -99,11 +99,12 @@ def row(file: str, scratch: Path, clock: str) -> tuple[str, bool]:
         note = f"{len(set(told))} stop with words" if len(told) == 2 * steps else "; ".join(errors)
         is_good, iou = not failed and len(told) == 2 * steps, None
     else:
-        iou = None if failed else min(comparison.least_iou(first, path) for path in rest)
+        pairs = [] if failed else [comparison.compared(first, path) for path in rest]
+        iou = min((each.iou for each in pairs), default=None)
         note = "; ".join(
             error for path in found.values() for error in comparison.failed(path).values()
         )
-        is_good = not note and iou is not None and iou >= comparison.LEAST_IOU
+        is_good = not note and all(each.is_enough for each in pairs)
     times = [f"{comparison.times(path):.2f}" for path in (first, rest[0], *rest[2:])]
     cells = [
         f"`{file}.py`",

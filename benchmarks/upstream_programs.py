@@ -127,14 +127,12 @@ def outcome(name: str, program: dict[str, Any], table: Any, options: Any) -> Out
 
 def judged(meta: Path, ours: Path) -> Outcome:
     """Compare the results of both sides."""
-    iou, seconds = (
-        comparison.least_iou(meta, ours),
-        (comparison.times(meta), comparison.times(ours)),
-    )
+    iou, is_enough = comparison.compared(meta, ours)
+    seconds = comparison.times(meta), comparison.times(ours)
     count, real = comparison.masks_of(ours)
     failed = comparison.failed(ours)
     runs, note = "yes", ""
-    if iou < comparison.LEAST_IOU:
+    if not is_enough:
         runs, note = "no", "masks differ"
     elif not real:
         runs, note = "no", "no mask that is neither empty nor full"

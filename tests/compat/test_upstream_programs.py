@@ -41,14 +41,17 @@ def test_masks_are_compared_one_by_one(runner: Any, tmp_path: Path) -> None:
     other = masks.copy()
     other[1, 0, 0] = False
     a = written(tmp_path / "a.npz", masks=masks, scores=np.array([0.5, 1.0]))
-    compare = runner.comparison.least_iou
-    assert compare(a, a) == 1
+    compare = runner.comparison.compared
+    assert compare(a, a) == (1, True)
     b = written(tmp_path / "b.npz", masks=other, scores=np.array([0.5, 1.0]))
-    assert compare(a, b) == 99 / 100
+    assert compare(a, b) == (99 / 100, True)  # one pixel
+    other[1, 0, 1] = False
+    b = written(tmp_path / "b.npz", masks=other, scores=np.array([0.5, 1.0]))
+    assert compare(a, b) == (98 / 100, False)
     b = written(tmp_path / "b.npz", masks=masks[:2], scores=np.array([0.5, 1.0]))
-    assert compare(a, b) == 0
+    assert compare(a, b) == (0, False)
     b = written(tmp_path / "b.npz", masks=masks, scores=np.array([0.5, 1.01]))
-    assert compare(a, b) == 0
+    assert compare(a, b) == (0, False)
     with pytest.raises(ValueError, match="expected results"):
         compare(a, written(tmp_path / "b.npz", masks=masks))
     assert runner.comparison.masks_of(a) == (3, 2)
@@ -94,7 +97,8 @@ np.savez(sys.argv[1], seconds=1.0 if ours else 3.0, loading=0.0, failed=failed, 
 """
 CHANGES = {
     "pass": ("yes", "", 1.0),
-    "masks[0, 0, 0] = ours": ("no", "masks differ", 15 / 16),
+    "masks[0, 0, :2] = ours": ("no", "masks differ", 15 / 17),
+    "masks[0, 0, 0] = ours": ("yes", "", 15 / 16),
     "masks[:] = True": ("no", "no mask that is neither empty nor full", 1.0),
     "if ours: failed = '{\"text\": \"E\"}'\nelse: more = {'text': masks}": ("part", "text: E", 1.0),
     "if ours: raise AttributeError('prompt_encoder')": (
@@ -117,7 +121,7 @@ def test_outcomes(runner: Any, options: argparse.Namespace, tmp_path: Path, chan
     runs, note, iou = CHANGES[change]
     assert (found.runs, found.note, found.iou) == (runs, note, iou)
     if runs == "yes":
-        assert found.row("one 1") == "| one 1 | yes | 1.0000 | 1 | 3.00 | 1.00 | 3.0 |  |"
+        assert found.row("one 1") == f"| one 1 | yes | {iou:.4f} | 1 | 3.00 | 1.00 | 3.0 |  |"
 
 
 def test_a_run_goes_on_where_the_results_of_both_sides_are(
