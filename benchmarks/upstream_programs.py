@@ -116,12 +116,12 @@ def outcome(name: str, program: dict[str, Any], table: Any, options: Any) -> Out
     for path, mine in ((meta, False), (ours, True)):
         if path.exists():
             continue
-        error = one_side(python, META / f"{name}.py", path, options, mine)
-        if not error and not mine:
-            error = "; ".join(comparison.failed(path).values())
-        if error:
+        reason = one_side(python, META / f"{name}.py", path, options, mine)
+        if not reason and not mine:
+            reason = "; ".join(comparison.failed(path).values())
+        if reason:
             side = "here" if mine else "with Meta's packages"
-            return Outcome("no", f"{side}: {error}")
+            return Outcome("no", f"{side}: {reason}")
     return judged(meta, ours)
 
 
