@@ -1,6 +1,6 @@
 """Runs programs of transformers' pages, cards and courses on transformers and on the drop-in.
 
-    python benchmarks/transformers_programs.py [FILE ...] [--page]
+    python benchmarks/transformers_programs.py [FILE ...] [--cpu] [--page]
 
 FILE is one of ``programs/transformers``: all by default. Each runs four times, in processes of its
 own, on folders of the packaged models: with transformers; by ``python -m sam_rlx.compat --with
@@ -8,8 +8,9 @@ transformers``, where no line is changed; with another import; and without PyTor
 written otherwise. Training has to stop with the words of the drop-in, with PyTorch alone.
 
 Prints a row for each file: the steps that ran, the least IoU of masks in the three ways beside
-transformers, seconds of steps. ``--page`` writes the table into docs/compat.md. Needs
-transformers 5 and PyTorch. The exit status is 1 if a step did not run, or gave other masks.
+transformers, seconds of steps; with ``--cpu`` CPU seconds of one core, which others on the machine
+change little. ``--page`` writes the table of all files into docs/compat.md. Needs transformers 5
+and PyTorch. The exit status is 1 if a step did not run, or gave other masks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from PIL import Image
 from sam_rlx.compat.transformers.refusals import RefusedError
 from sam_rlx.conversion import convert
 
-from programs import comparison, tables
+from programs import clocks, comparison, tables
 
 RUN = Path(__file__).resolve().parent / "programs" / "transformers" / "four_ways.py"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "compat.md"
@@ -73,13 +74,18 @@ def run(way: str, job: dict[str, Any], scratch: Path) -> Path:
     return out
 
 
-def row(file: str, scratch: Path) -> tuple[str, bool]:
-    """Run a program in all ways: its row, and whether all is as it should be."""
+def row(file: str, scratch: Path, clock: str) -> tuple[str, bool]:
+    """Run a program in all ways, with a clock of `time`: its row, and whether all is well."""
     model, arguments = JOBS[file]
     folder = scratch / model
     if not folder.exists():
         convert(model, folder)
-    job = {"file": file, "arguments": [*arguments, str(folder)], "images": images_of(file, scratch)}
+    job = {
+        "file": file,
+        "arguments": [*arguments, str(folder)],
+        "images": images_of(file, scratch),
+        "clock": clock,
+    }
     stops = file == "training"
     ways = [way for way in WAYS if not (stops and way == "no PyTorch")]
     found = {way: run(way, job, scratch) for way in ways}
@@ -93,11 +99,12 @@ def row(file: str, scratch: Path) -> tuple[str, bool]:
         note = f"{len(set(told))} stop with words" if len(told) == 2 * steps else "; ".join(errors)
         is_good, iou = not failed and len(told) == 2 * steps, None
     else:
-        iou = min(comparison.least_iou(first, path) for path in rest)
+        pairs = [] if failed else [comparison.compared(first, path) for path in rest]
+        iou = min((each.iou for each in pairs), default=None)
         note = "; ".join(
             error for path in found.values() for error in comparison.failed(path).values()
         )
-        is_good = not note and iou >= comparison.LEAST_IOU
+        is_good = not note and all(each.is_enough for each in pairs)
     times = [f"{comparison.times(path):.2f}" for path in (first, rest[0], *rest[2:])]
     cells = [
         f"`{file}.py`",
@@ -121,15 +128,19 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", default=list(JOBS), help=f"of {', '.join(JOBS)}")
+    parser.add_argument("--cpu", action="store_true", help="CPU seconds of one core (Linux)")
     parser.add_argument("--page", action="store_true", help="write the table into docs/compat.md")
     options = parser.parse_args()
     if unknown := set(options.files) - set(JOBS):
         parser.error(f"files: expected some of {list(JOBS)}, found {sorted(unknown)}")
+    if options.page and set(options.files) != set(JOBS):
+        parser.error("--page: the page has the rows of all files; expected no FILE")
+    clock = clocks.chosen(options.cpu).__name__
     rows, lost = [], []
     print(HEAD, flush=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         for file in options.files:
-            line, is_good = row(file, Path(scratch))
+            line, is_good = row(file, Path(scratch), clock)
             rows.append(line)
             print(line, flush=True)
             if not is_good:

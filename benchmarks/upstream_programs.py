@@ -1,6 +1,7 @@
 """Runs programs of the package index, untouched, on Meta's packages and on the drop-ins.
 
     python benchmarks/upstream_programs.py CACHE [--only NAME ...] [--light] [--repeat 3] [--cpu]
+    python benchmarks/upstream_programs.py CACHE --resume --cpu --page
 
 Each program of ``programs/meta/programs.toml`` has a driver, which uses it as its users do, on a
 image or a clip. The driver runs in an environment of its own, which is made in the folder CACHE
@@ -8,16 +9,18 @@ at its first use: pinned packages without what they require, in front of the env
 this, which needs PyTorch, Meta's packages and `sam_rlx` (extras ``test`` and ``parity``). It runs
 once by Python, with Meta's packages, and once by ``python -m sam_rlx.compat``, both with the
 weights of the packaged models. What programs ask others for (detectors, downloads) is stubbed.
-``--reuse`` runs the drop-ins alone, beside Meta's results of before. With ``--cpu`` seconds are CPU
-seconds of one core, which others on the machine change little.
+``--reuse`` runs the drop-ins alone, beside Meta's results of before; ``--resume`` runs neither
+where CACHE has the results of both. With ``--cpu`` seconds are CPU seconds of one core, which
+others on the machine change little; results with other seconds are kept apart.
 
-Prints a row for each program: the least IoU of its masks, seconds of both, the error. ``--page``
-writes the table into docs/compat.md. The exit status is 1 if a program runs less far
-than ``programs.toml`` says.
+Prints a row for each program: the least IoU of its masks, seconds of both, the error; then the
+median of the ratios. ``--page`` writes the table of all programs into docs/compat.md. The exit
+status is 1 if a program runs less far than ``programs.toml`` says.
 """
 
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -44,11 +47,16 @@ class Outcome(NamedTuple):
     meta: float | None = None
     ours: float | None = None
 
+    @property
+    def ratio(self) -> float | None:
+        """Meta's seconds for one of ours."""
+        return self.meta / self.ours if self.meta and self.ours else None
+
     def row(self, title: str) -> str:
         """Return the row of the table."""
         iou = "" if self.iou is None else f"{self.iou:.4f}"
         times = [f"{value:.2f}" if value else "" for value in (self.meta, self.ours)]
-        ratio = f"{self.meta / self.ours:.1f}" if self.meta and self.ours else ""
+        ratio = f"{self.ratio:.1f}" if self.ratio else ""
         count = str(self.masks or "")
         return tables.row([title, self.runs, iou, count, *times, ratio, self.note])
 
@@ -93,37 +101,38 @@ def one_side(python: Path, driver: Path, out: Path, options: Any, ours: bool) ->
 
 def outcome(name: str, program: dict[str, Any], table: Any, options: Any) -> Outcome:
     """Run a program on both sides."""
+    results = options.cache / "results" / options.clock
+    results.mkdir(parents=True, exist_ok=True)
+    meta, ours = results / f"{name}-meta.npz", results / f"{name}-ours.npz"
+    if options.resume and meta.exists() and ours.exists():
+        return judged(meta, ours)
     try:
         python = environments.make(name, program, table, options.cache)
     except environments.InstallError as error:
         return Outcome("no", f"not installed: {error}")
-    driver = META / f"{name}.py"
-    results = options.cache / "results"
-    results.mkdir(exist_ok=True)
-    meta, ours = results / f"{name}-meta.npz", results / f"{name}-ours.npz"
+    ours.unlink(missing_ok=True)
+    if not options.reuse:
+        meta.unlink(missing_ok=True)
     for path, mine in ((meta, False), (ours, True)):
-        if options.reuse and not mine and path.exists():
+        if path.exists():
             continue
-        path.unlink(missing_ok=True)
-        error = one_side(python, driver, path, options, mine)
-        if not error and not mine:
-            error = "; ".join(comparison.failed(path).values())
-        if error:
+        reason = one_side(python, META / f"{name}.py", path, options, mine)
+        if not reason and not mine:
+            reason = "; ".join(comparison.failed(path).values())
+        if reason:
             side = "here" if mine else "with Meta's packages"
-            return Outcome("no", f"{side}: {error}")
+            return Outcome("no", f"{side}: {reason}")
     return judged(meta, ours)
 
 
 def judged(meta: Path, ours: Path) -> Outcome:
     """Compare the results of both sides."""
-    iou, seconds = (
-        comparison.least_iou(meta, ours),
-        (comparison.times(meta), comparison.times(ours)),
-    )
+    iou, is_enough = comparison.compared(meta, ours)
+    seconds = comparison.times(meta), comparison.times(ours)
     count, real = comparison.masks_of(ours)
     failed = comparison.failed(ours)
     runs, note = "yes", ""
-    if iou < comparison.LEAST_IOU:
+    if not is_enough:
         runs, note = "no", "masks differ"
     elif not real:
         runs, note = "no", "no mask that is neither empty nor full"
@@ -153,17 +162,20 @@ def main() -> int:
     parser.add_argument("--light", action="store_true", help="programs that install in seconds")
     parser.add_argument("--repeat", type=int, default=1, help="the quickest run counts")
     parser.add_argument("--reuse", action="store_true", help="Meta's results of before, if any")
+    parser.add_argument("--resume", action="store_true", help="results of before, where both are")
     parser.add_argument("--cpu", action="store_true", help="CPU seconds of one core (Linux)")
     parser.add_argument("--sam-rlx", type=Path, help="a wheel instead of what is installed here")
     parser.add_argument("--page", action="store_true", help="write the table into docs/compat.md")
     parser.add_argument("--verbose", action="store_true", help="print the errors in full")
     options = parser.parse_args()
+    if options.page and (options.only or options.light):
+        parser.error("--page: the page has the rows of all programs; expected no --only or --light")
     options.clock = clocks.chosen(options.cpu).__name__
     options.cache = options.cache.resolve()
     options.weights = weights.write(options.cache / "weights")
     options.wheel = options.sam_rlx and environments.with_wheel(options.sam_rlx, options.cache)
     table = tomllib.loads((META / "programs.toml").read_text(encoding="utf-8"))
-    rows, lost = [], []
+    rows, lost, ratios = [], [], []
     print(HEAD, flush=True)
     for name, program in chosen(table, options).items():
         found = outcome(name, program, table, options)
@@ -171,8 +183,12 @@ def main() -> int:
         print(rows[-1], flush=True)
         if RANKS.index(found.runs) > RANKS.index(program.get("runs", "yes")):
             lost.append(name)
+        if found.ratio:
+            ratios.append(found.ratio)
     if options.page:
         tables.write(PAGE, MARK, HEAD, rows)
+    if ratios:
+        print(f"median ratio {statistics.median(ratios):.1f}")
     return tables.closing(rows, lost)
 
 

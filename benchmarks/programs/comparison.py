@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,15 @@ TOLD = {"seconds", "loading", "failed"}  # no results
 LEAST_IOU = 0.999
 
 
-def least_iou(meta: Path, ours: Path) -> float:
-    """Return the least IoU of the masks that two files hold; 0 where shapes differ.
+class Agreement(NamedTuple):
+    """How far two runs agree."""
+
+    iou: float  # the least of their masks; 0 where shapes differ
+    is_enough: bool  # LEAST_IOU at least, or one pixel of a small mask that differs
+
+
+def compared(meta: Path, ours: Path) -> Agreement:
+    """Compare the masks that two files hold.
 
     Numbers that are no masks, such as scores, must agree to 1e-3 of their largest.
     """
@@ -23,23 +30,26 @@ def least_iou(meta: Path, ours: Path) -> float:
         if names != expected and not (names < expected and failed(ours)):
             raise ValueError(f"expected results {sorted(expected)}, found {sorted(names)}")
         found = [_agreement(name, a[name], b[name]) for name in sorted(names)]
-    return min(found, default=0.0)
+    return Agreement(
+        min((each.iou for each in found), default=0.0), all(e.is_enough for e in found)
+    )
 
 
-def _agreement(name: str, expected: NDArray[Any], found: NDArray[Any]) -> float:
+def _agreement(name: str, expected: NDArray[Any], found: NDArray[Any]) -> Agreement:
     if expected.shape != found.shape:
         print(f"    {name}: expected shape {expected.shape}, found {found.shape}")
-        return 0.0
+        return Agreement(0.0, False)
     if expected.dtype != bool:
         scale = np.abs(expected).max(initial=1e-6)
         worst = np.abs(expected - found.astype(expected.dtype)).max(initial=0) / scale
         if worst > 1e-3:
             print(f"    {name}: differs by {worst:.1e} of its largest value")
-        return 1.0 if worst <= 1e-3 else 0.0
+        return Agreement(float(worst <= 1e-3), bool(worst <= 1e-3))
     a, b = (x.reshape(-1, x.shape[-2] * x.shape[-1]) for x in (expected, found))
     either, both = (a | b).sum(1), (a & b).sum(1)
     values = np.where(either > 0, both / np.maximum(either, 1), 1.0)
-    return float(values.min(initial=1.0))
+    enough = (values >= LEAST_IOU) | (either - both <= 1)
+    return Agreement(float(values.min(initial=1.0)), bool(enough.all()))
 
 
 def masks_of(path: Path) -> tuple[int, int]:

@@ -25,7 +25,8 @@ def runner() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(BENCHMARKS)
         yield importlib.import_module("upstream_programs")
-    for name in [n for n in sys.modules if n.startswith(("upstream_programs", "programs"))]:
+    mine = ("upstream_programs", "transformers_programs", "programs")
+    for name in [n for n in sys.modules if n.startswith(mine)]:
         del sys.modules[name]
 
 
@@ -40,14 +41,17 @@ def test_masks_are_compared_one_by_one(runner: Any, tmp_path: Path) -> None:
     other = masks.copy()
     other[1, 0, 0] = False
     a = written(tmp_path / "a.npz", masks=masks, scores=np.array([0.5, 1.0]))
-    compare = runner.comparison.least_iou
-    assert compare(a, a) == 1
+    compare = runner.comparison.compared
+    assert compare(a, a) == (1, True)
     b = written(tmp_path / "b.npz", masks=other, scores=np.array([0.5, 1.0]))
-    assert compare(a, b) == 99 / 100
+    assert compare(a, b) == (99 / 100, True)  # one pixel
+    other[1, 0, 1] = False
+    b = written(tmp_path / "b.npz", masks=other, scores=np.array([0.5, 1.0]))
+    assert compare(a, b) == (98 / 100, False)
     b = written(tmp_path / "b.npz", masks=masks[:2], scores=np.array([0.5, 1.0]))
-    assert compare(a, b) == 0
+    assert compare(a, b) == (0, False)
     b = written(tmp_path / "b.npz", masks=masks, scores=np.array([0.5, 1.01]))
-    assert compare(a, b) == 0
+    assert compare(a, b) == (0, False)
     with pytest.raises(ValueError, match="expected results"):
         compare(a, written(tmp_path / "b.npz", masks=masks))
     assert runner.comparison.masks_of(a) == (3, 2)
@@ -75,6 +79,7 @@ def options(runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> arg
         repeat=1,
         clock="perf_counter",
         reuse=False,
+        resume=False,
         wheel=None,
         verbose=False,
     )
@@ -92,7 +97,8 @@ np.savez(sys.argv[1], seconds=1.0 if ours else 3.0, loading=0.0, failed=failed, 
 """
 CHANGES = {
     "pass": ("yes", "", 1.0),
-    "masks[0, 0, 0] = ours": ("no", "masks differ", 15 / 16),
+    "masks[0, 0, :2] = ours": ("no", "masks differ", 15 / 17),
+    "masks[0, 0, 0] = ours": ("yes", "", 15 / 16),
     "masks[:] = True": ("no", "no mask that is neither empty nor full", 1.0),
     "if ours: failed = '{\"text\": \"E\"}'\nelse: more = {'text': masks}": ("part", "text: E", 1.0),
     "if ours: raise AttributeError('prompt_encoder')": (
@@ -115,7 +121,31 @@ def test_outcomes(runner: Any, options: argparse.Namespace, tmp_path: Path, chan
     runs, note, iou = CHANGES[change]
     assert (found.runs, found.note, found.iou) == (runs, note, iou)
     if runs == "yes":
-        assert found.row("one 1") == "| one 1 | yes | 1.0000 | 1 | 3.00 | 1.00 | 3.0 |  |"
+        assert found.row("one 1") == f"| one 1 | yes | {iou:.4f} | 1 | 3.00 | 1.00 | 3.0 |  |"
+
+
+def test_a_run_goes_on_where_the_results_of_both_sides_are(
+    runner: Any, options: argparse.Namespace, tmp_path: Path
+) -> None:
+    """Seconds of another clock are no results of this one."""
+    program, driver = {"package": "one", "version": "1"}, tmp_path / "one.py"
+    driver.write_text(DRIVER.replace("{change}", "pass"))
+    first = runner.outcome("one", program, {}, options)
+    driver.write_text("raise SystemExit(1)")
+    options.resume = True
+    assert runner.outcome("one", program, {}, options) == first
+    options.clock = "process_time"
+    assert runner.outcome("one", program, {}, options).runs == "no"
+    options.clock, options.resume = "perf_counter", False
+    assert runner.outcome("one", program, {}, options).runs == "no"
+    options.resume = True  # results of before a failure are gone
+    assert runner.outcome("one", program, {}, options).runs == "no"
+
+
+def test_the_page_has_all_programs(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["upstream_programs.py", "cache", "--page", "--light"])
+    with pytest.raises(SystemExit, match="2"):
+        runner.main()
 
 
 def test_what_cannot_be_installed_says_so_in_the_words_of_pip(
@@ -128,6 +158,26 @@ def test_what_cannot_be_installed_says_so_in_the_words_of_pip(
     found = runner.outcome("one", {"package": "one", "version": "1"}, {}, options)
     assert found.runs == "no"
     assert found.note.endswith("No matching distribution found for one==1")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_steps_that_transformers_cannot_run_are_told(
+    runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    module = importlib.import_module("transformers_programs")
+    mask = np.zeros((1, 9, 9), bool)
+    mask[0, 2:7, 3:6] = True
+
+    def run(way: str, _job: Any, scratch: Path) -> Path:
+        failed = {"sam.Sam.step": "ImportError: nms"} if fails and way == "transformers" else {}
+        arrays = {} if failed else {"sam.Sam.step.0": mask}
+        return written(scratch / f"{way}.npz", failed, **arrays)
+
+    monkeypatch.setattr(module, "convert", lambda *_: None)
+    monkeypatch.setattr(module, "run", run)
+    line, is_good = module.row("sam", tmp_path, "perf_counter")
+    assert is_good is not fails
+    assert ("ImportError: nms" if fails else "| 1.0000 |") in line
 
 
 def test_the_table_is_written_between_its_marks(runner: Any, tmp_path: Path) -> None:

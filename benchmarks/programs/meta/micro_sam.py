@@ -29,19 +29,14 @@ def work(predictor):
     from micro_sam import inference, instance_segmentation, util
 
     image = shared.photo("coins")
-    embeddings = util.precompute_image_embeddings(predictor, image, verbose=False)
+    embeddings = util.precompute_image_embeddings(predictor, image, ndim=2, verbose=False)
     util.set_precomputed(predictor, embeddings)
     points = np.array([[[60.0, 100.0]], [[150.0, 40.0]], [[200.0, 130.0]]])
     labels = np.ones((3, 1), int)
-    clicked = inference.batched_inference(
-        predictor, None, 2, points=points, point_labels=labels, image_embeddings=embeddings,
-        verbose_embeddings=False,
-    )  # fmt: skip
+    clicked = inference.batched_inference(predictor, None, 2, points=points, point_labels=labels)
     boxes = np.array([[40.0, 80, 90, 130], [130, 20, 180, 70]])
-    boxed = inference.batched_inference(
-        predictor, None, 2, boxes=boxes, image_embeddings=embeddings, verbose_embeddings=False
-    )
-    every = instance_segmentation.AutomaticMaskGenerator(predictor, points_per_side=12)
+    boxed = inference.batched_inference(predictor, None, 2, boxes=boxes)
+    every = instance_segmentation.AutomaticMaskGenerator(predictor, points_per_side=8)
     every.initialize(image, image_embeddings=embeddings)
     found = every.generate(pred_iou_thresh=0.6, stability_score_thresh=0.8)
     return {

@@ -29,10 +29,13 @@ def prepare():
 
 
 def work(prepared):
-    """Extract features; return the number of polygons over each pixel."""
+    """Write features to a file; return the pixels of each."""
+    import geopandas
+
     extractor, path, rasterize, transform = prepared
-    frame = extractor.mask_generator.generate_geojson(path)
-    extractor.convert(path, shared.WORK / "features.geojson")
+    features = str(shared.WORK / "features.geojson")
+    extractor.convert(path, features)
+    frame = geopandas.read_file(features)
     covered = np.zeros((len(frame), *shared.SIZE), bool)
     for index, shape in enumerate(frame.geometry):
         covered[index] = rasterize([shape], shared.SIZE, transform=transform) > 0

@@ -5,9 +5,9 @@
 
 JOBS.json is a list of objects: "file", a program; "arguments", the first of each step; "images",
 paths of the images that follow them; "steps", names of its steps if not all; "values", constants
-of the file by name. With ``--changed`` the import names the drop-in. With ``--without-torch``
-neither PyTorch nor transformers can be imported too, and lines of PyTorch's are written as
-docs/compat.md says.
+of the file by name; "clock", a function of `time`, by default "perf_counter". With ``--changed``
+the import names the drop-in. With ``--without-torch`` neither PyTorch nor transformers can be
+imported too, and lines of PyTorch's are written as docs/compat.md says.
 
 OUT.npz has arrays ``file.argument.step.N``, the seconds of all steps that ran, and the errors of
 others.
@@ -61,17 +61,18 @@ def results(job: dict[str, Any], *changes: dict[str, str]) -> tuple[dict[str, An
     module = load(job["file"], *changes)
     vars(module).update(job.get("values", {}))
     images = [Image.open(path).convert("RGB") for path in job["images"]]
+    clock = getattr(time, job.get("clock", "perf_counter"))
     found: dict[str, Any] = {"seconds": 0.0}
     failed: dict[str, str] = {}
     for step in steps_of(module, job):
         name = ".".join([job["file"], *map(str, job["arguments"][:-1]), step.__name__])
-        begin = time.perf_counter()
+        begin = clock()
         try:
             made = [_plain(each) for each in step(*job["arguments"], images)]
         except Exception as error:  # what stops a program is what is asked for
             failed[name] = f"{type(error).__name__}: {error}"
             continue
-        found["seconds"] += time.perf_counter() - begin
+        found["seconds"] += clock() - begin
         found.update({f"{name}.{index}": each for index, each in enumerate(made)})
     return found, failed
 
@@ -90,6 +91,10 @@ def main() -> None:
         changes.append(WITHOUT_TORCH)
         for name in ("torch", "torchvision", "transformers"):
             sys.modules[name] = None  # type: ignore[assignment]
+    else:
+        from sam_rlx.apps.parity import packages
+
+        packages.import_torch("torch")  # with torchvision, also beside another PyTorch
     found: dict[str, Any] = {}
     failed: dict[str, str] = {}
     seconds = 0.0

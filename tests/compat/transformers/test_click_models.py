@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ torch = pytest.importorskip("torch")
 import sam_rlx  # noqa: E402
 import sam_rlx.compat.transformers as drop_in  # noqa: E402
 from sam_rlx.compat.transformers import notes  # noqa: E402
+from support import hugging_face_models  # noqa: E402
 from support import parity as rule  # noqa: E402
 from support import transformers_models as upstream  # noqa: E402
 
@@ -92,6 +94,20 @@ def test_epsilons_are_those_of_the_settings(name: str, epsilon: float, folder: A
     values = chosen(name, "mask")
     found = load(name, folder(name, epsilon))(**upstream.tensors(values))
     assert_close(f"{name} {epsilon}", found, values, upstream.model(name, epsilon))
+
+
+@pytest.mark.parametrize("name", ["Sam2Model", "EdgeTamModel", "Sam3TrackerModel"])
+def test_large_logits_stay_as_they_are(name: str, tmp_path: Path):
+    """Meta's are at most 32."""
+    network = copy.deepcopy(upstream.model(name))
+    with torch.no_grad():
+        for head in network.mask_decoder.output_hypernetworks_mlps:
+            head.proj_out.weight *= 100
+    values = chosen(name, "points")
+    found = load(name, hugging_face_models.save(network, tmp_path / name))
+    output = found(**upstream.tensors(values))
+    assert output.pred_masks.abs().max() > 64
+    assert_close(name, output, values, network)
 
 
 def test_the_only_token_of_sam_hq(folder: Any):

@@ -17,7 +17,7 @@ import torch
 from sam_rlx.compat import transformers as ours
 from sam_rlx.compat.transformers.results_sam3 import SemanticSegmentationPostProcessorOutput
 from sam_rlx.errors import SamRlxError
-from support import concept_folders, upstream
+from support import concept_folders, hugging_face_models, upstream
 
 FIELDS = (
     *("pred_masks", "pred_boxes", "pred_logits", "presence_logits", "semantic_seg"),
@@ -64,6 +64,14 @@ def close(found: Any, single: Any, truth: Any, where: str) -> None:
     assert error <= 4 * own + 1e-6 * scale, (where, error, own, scale)
 
 
+def follow(found: Any, theirs: Any, given: dict[str, Any]) -> None:
+    """Hold each field of an output of ours to what transformers computes of the same inputs."""
+    single, truth = run(theirs, given), run(theirs, given, wide=True)
+    assert list(found) == list(single)
+    for field in FIELDS:
+        close(*(arrays(each, (field,))[field] for each in (found, single, truth)), field)
+
+
 CALLS: dict[str, dict[str, Any]] = {
     "text": {"images": A, "text": "cat"},
     "box": {"images": A, "input_boxes": [[X]]},
@@ -90,22 +98,16 @@ def test_each_field_by_the_float64_rule(both, name):
     for key, value in given.items():
         np.testing.assert_array_equal(np.asarray(mine[key]), np.asarray(value), key)
         assert mine[key].dtype == value.dtype
-    found = model(**mine)
-    single, truth = run(theirs, given), run(theirs, given, wide=True)
-    assert list(found) == list(single)
-    for field in FIELDS:
-        close(*(arrays(each, (field,))[field] for each in (found, single, truth)), field)
+    follow(model(**mine), theirs, given)
 
 
 def test_without_a_mask_padding_counts(both):
     (model, _), (theirs, upstreams) = both
     given = dict(upstreams(A, text="cat", return_tensors="pt"))
     del given["attention_mask"]
-    found, single, truth = model(**given), run(theirs, given), run(theirs, given, wide=True)
-    masked = model(**upstreams(A, text="cat", return_tensors="pt"))
+    found, masked = model(**given), model(**upstreams(A, text="cat", return_tensors="pt"))
     assert np.abs(np.asarray(masked.pred_logits - found.pred_logits)).max() > 1e-3
-    for field in FIELDS:
-        close(*(arrays(each, (field,))[field] for each in (found, single, truth)), field)
+    follow(found, theirs, given)
 
 
 @pytest.mark.parametrize("labels", [[[-10, 1]], [[-10, -10]], [[1, -10]], [[-10, 0]]])
@@ -114,9 +116,36 @@ def test_padded_labels_count_the_first_boxes_as_upstream(both, labels):
     (model, _), (theirs, upstreams) = both
     given = upstreams(A, text="cat", input_boxes=[[X, Y]], return_tensors="pt")
     given["input_boxes_labels"] = torch.tensor(labels)
-    found, single, truth = model(**given), run(theirs, given), run(theirs, given, wide=True)
-    for field in FIELDS:
-        close(*(arrays(each, (field,))[field] for each in (found, single, truth)), field)
+    follow(model(**given), theirs, given)
+
+
+def loaded(folder: Path, theirs: Any) -> Any:
+    return ours.Sam3Model.from_pretrained(hugging_face_models.save(theirs, folder))
+
+
+@pytest.mark.parametrize("shift", [-40.0, 40.0])
+def test_presence_is_at_most_ten(both, tmp_path, shift):
+    _, (theirs, upstreams) = both
+    network = copy.deepcopy(theirs)
+    with torch.no_grad():
+        network.detr_decoder.presence_head.layer3.bias += shift
+    given = upstreams(A, text="cat", return_tensors="pt")
+    found = loaded(tmp_path / "sam3", network)(**given)
+    assert np.asarray(found.presence_logits).tolist() == [[10.0 if shift > 0 else -10.0]]
+    follow(found, network, given)
+
+
+@pytest.mark.parametrize("epsilons", [(1e-5, 1e-5), (1e-6, 1e-6)])
+def test_epsilons_are_those_of_the_settings(both, tmp_path, epsilons):
+    """Of the trunk and of texts, whose defaults are 1e-6 and 1e-5."""
+    import transformers
+
+    sizes = concept_folders.config()
+    sizes.vision_config.backbone_config.layer_norm_eps = epsilons[0]
+    sizes.text_config.layer_norm_eps = epsilons[1]
+    network = hugging_face_models.fill(transformers.Sam3Model(sizes))
+    given = both[1][1](A, text="cat", return_tensors="pt")
+    follow(loaded(tmp_path / "sam3", network)(**given), network, given)
 
 
 def test_vision_features_go_back_in(both):
