@@ -19,6 +19,7 @@ from sam_rlx.compat.ultralytics.models.sam import (
     SAM3VideoSemanticPredictor,
 )
 from support.discs import disc
+from support.half_size import half_size
 
 BOX = [18, 38, 62, 82]
 PROGRAMS = Path(__file__).parents[3] / "benchmarks" / "programs" / "ultralytics"
@@ -30,12 +31,12 @@ def bgr(pixels):
 
 @pytest.fixture(scope="module")
 def sam2():
-    return sam_rlx.load_model("sam2-nano")
+    return half_size("sam2-nano")
 
 
 @pytest.fixture(scope="module")
 def sam3():
-    return sam_rlx.load_model("sam3-nano")
+    return half_size("sam3-nano")
 
 
 def overrides(model, **more):
