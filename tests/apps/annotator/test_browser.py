@@ -28,7 +28,7 @@ WIDGET = """
 import json, os, numpy as np, sam_rlx
 from pathlib import Path
 from sam_rlx.widget import SegmentWidget
-model = sam_rlx.load_model("sam-nano", image_size=192)
+model = sam_rlx.load_model("sam-nano")
 coins = Path(sam_rlx.__file__).parent / "assets" / "coins.jpg"
 w = SegmentWidget(model, coins, project="work")
 
@@ -75,6 +75,11 @@ class State:
         if self.canvas is not None:
             self.canvas.wait("!f.busy")
         return state  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def model() -> sam_rlx.Model:
+    return sam_rlx.load_model("sam-nano")
 
 
 @pytest.fixture(scope="module")
