@@ -129,8 +129,8 @@ def predictor(model: sam_rlx.Model) -> sam_rlx.ImagePredictor:
 def serve_command(*options: str) -> list[str]:
     """Return the command of a server with its model at half of its side."""
     model = options[options.index("--model") + 1] if "--model" in options else "sam-nano"
-    command = [sys.executable, "-m", "sam_rlx", "serve", *options]
-    return [*command, "--image-size", str(SIDES[model])]
+    side = ["--image-size", str(SIDES[model])] if model in SIDES else []
+    return [sys.executable, "-m", "sam_rlx", "serve", *options, *side]
 
 
 @contextmanager

@@ -262,7 +262,7 @@ class NotebookView(View):
     def open(self, *files: Path) -> dict[str, Any]:
         """Show a widget on these files, instead of the one before."""
         (self.work / "open.json").write_text(
-            json.dumps([self.model, SIDES[self.model], *map(str, files)])
+            json.dumps([self.model, SIDES.get(self.model), *map(str, files)])
         )
         before = (self.peek() or {}).get("view")
         self.run_cell()

@@ -19,7 +19,6 @@ from sam_rlx.apps.serve.app import create_app
 from sam_rlx.apps.serve.engine import Engine
 from starlette.testclient import TestClient
 from support import HANG_SECONDS
-from support.half_size import half_size
 from support.interactive import HOST, TOKEN, client_of, predictor_of
 
 
@@ -114,7 +113,7 @@ def test_osams_texts_thresholds_and_a_box(image: np.ndarray, png_text: str) -> N
     """A threshold of null is none; a box beside a text is an example; without a text "visual"."""
     from sam_rlx.apps.serve.engine import Engine
 
-    model = half_size("sam3-nano")
+    model = sam_rlx.load_model("sam3-nano")
     client = client_of(Engine({"sam3-nano": model}, num_threads=1))
 
     def ask(prompt: Any) -> Any:
@@ -180,7 +179,7 @@ def test_wrong_images_and_models_are_refused(client: TestClient, png_text: str) 
 
 
 def test_texts_find_instances(png_text: str, image: np.ndarray) -> None:
-    sam3 = half_size("sam3-nano")
+    sam3 = sam_rlx.load_model("sam3-nano")
     app = create_app(Engine({"sam3-nano": sam3}, num_threads=1), TOKEN, None)
     client = TestClient(app, base_url=f"http://{HOST}", headers={"Token": TOKEN})
     found = sam_rlx.ConceptPredictor(sam3).predict(image, text=["circle"], threshold=0.3)
