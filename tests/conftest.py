@@ -72,15 +72,11 @@ REFERENCE_PACKAGES = (
 
 # Each takes longer than a share of a process, as --times tells: they start first.
 LONG_FILES = (
-    *("test_sam3_video_texts.py", "test_video_predictor.py", "test_sam3_video_predictor.py"),
-    *("test_browser.py", "test_parity_tool.py", "test_parity_workflow.py", "test_serve_page.py"),
-    *("test_video_interrupts.py", "test_parity_transformers.py", "test_benchmarks.py"),
-    *(
-        "test_compat_sam2_config.py",
-        "test_compat_sam2_video.py",
-        "test_docs.py",
-        "test_sam_heads.py",
-    ),
+    *("test_docs.py", "test_sam3_video_texts.py", "test_page_work.py", "test_cookbook.py"),
+    *("test_page_checks.py", "test_browser.py", "test_page_repair.py", "test_parity_tool.py"),
+    *("test_video_predictor.py", "test_sam3_video_predictor.py", "test_parity_workflow.py"),
+    *("test_parity_transformers.py", "test_page_undo.py", "test_benchmarks.py"),
+    *("test_compat_sam2_config.py", "test_compat_sam2_video.py", "test_sam_heads.py"),
 )
 
 FULL_GIB = 15.0  # of the 16 GB of a machine the system keeps some

@@ -12,6 +12,7 @@ from sam_rlx.compat.sam3.model.sam3_video_inference import (
 )
 from sam_rlx.compat.sam3.model.sam3_video_predictor import Sam3VideoPredictor
 from support.cases import quick
+from support.half_size import half_size
 
 pytest.importorskip("support.upstream", reason="needs the reference packages")
 concepts = pytest.importorskip("support.sam3_concepts", reason="needs sam3")
@@ -203,8 +204,8 @@ def test_what_is_not_offered(path):
     with pytest.raises(sam_rlx.UnsupportedError, match="has_presence_token"):
         build_sam3_video_predictor(checkpoint_path=path, has_presence_token=False)
     with pytest.raises(sam_rlx.UnsupportedError, match="family sam3"):
-        Sam3VideoInferenceWithInstanceInteractivity(sam_rlx.load_model("sam2-nano"))
-    model = sam_rlx.load_model("sam3-nano")
+        Sam3VideoInferenceWithInstanceInteractivity(half_size("sam2-nano"))
+    model = half_size("sam3-nano")
     own = {"image_size": model.img_size, "image_mean": (0.5, 0.5, 0.5), "compile_model": False}
     assert Sam3VideoInferenceWithInstanceInteractivity(model, **own).image_size == model.img_size
     for other in ({"image_size": 1}, {"image_std": (0.2, 0.2, 0.2)}):

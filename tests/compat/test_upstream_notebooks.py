@@ -150,23 +150,27 @@ def networks(upstream: Any) -> tuple[Any, Any]:
     return single, upstream.double(single)
 
 
+@pytest.fixture(scope="module")
+def judges(upstream: Any, networks: tuple[Any, Any], image: np.ndarray) -> tuple[Any, Any]:
+    """Upstream's predictors that have the image: in float32 and in float64."""
+    single, exact = (upstream.sam.SamPredictor(network) for network in networks)
+    single.set_image(image)
+    with upstream.float64():
+        exact.set_image(image)
+    return single, exact
+
+
 @pytest.mark.parity
 @pytest.mark.parametrize("name", CALLS)
 def test_predictions_are_upstreams(
-    mask_predictor: SamPredictor,
-    image: np.ndarray,
-    upstream: Any,
-    networks: tuple[Any, Any],
-    name: str,
+    mask_predictor: SamPredictor, upstream: Any, judges: tuple[Any, Any], name: str
 ) -> None:
     call, _ = CALLS[name]
-    single, exact = (upstream.sam.SamPredictor(network) for network in networks)
-    single.set_image(image)
+    single, exact = judges
     rounded = nudged.results(
         single, upstream.torch, lambda x: call(x, upstream.torch.tensor, return_logits=True)
     )
     with upstream.float64():
-        exact.set_image(image)
         truth = call(exact, upstream.torch.tensor, return_logits=True)
     nudged.hold(call(mask_predictor, upstream.torch.tensor), truth, rounded)
 

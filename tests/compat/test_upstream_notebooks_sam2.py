@@ -105,20 +105,26 @@ def test_predictions_can_be_drawn(predictor: SAM2ImagePredictor, name: str) -> N
         np.testing.assert_array_equal(drawn[:, :, 3] > 0, mask > 0)
 
 
-@pytest.mark.parity
-@pytest.mark.parametrize("name", CALLS)
-def test_predictions_are_upstreams(
-    predictor: SAM2ImagePredictor, weights: Any, image: np.ndarray, name: str
-) -> None:
+@pytest.fixture(scope="module")
+def judges(weights: Any, image: np.ndarray) -> Any:
+    """Upstream, and its predictors that have the image: in float32 and in float64."""
     upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
     upstream_sam2 = pytest.importorskip("support.upstream_sam2")
-    call, _ = CALLS[name]
     network = upstream_sam2.build_sam2(tiny_sam2.TINY, weights)
     single, exact = (upstream_sam2.image_predictor(x) for x in (network, upstream.double(network)))
     single.set_image(Image.fromarray(image))
-    rounded = nudged.results(single, upstream.torch, lambda x: call(x, return_logits=True))
     with upstream.float64():
         exact.set_image(Image.fromarray(image))
+    return upstream, single, exact
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", CALLS)
+def test_predictions_are_upstreams(predictor: SAM2ImagePredictor, judges: Any, name: str) -> None:
+    upstream, single, exact = judges
+    call, _ = CALLS[name]
+    rounded = nudged.results(single, upstream.torch, lambda x: call(x, return_logits=True))
+    with upstream.float64():
         truth = call(exact, return_logits=True)
     nudged.hold(call(predictor, return_logits=True), truth, rounded)
 

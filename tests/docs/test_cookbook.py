@@ -7,6 +7,7 @@ import csv
 import importlib
 import json
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,17 @@ JOBS = {
 NEEDS = {"many_images": "duckdb", "label_folder": "anywidget", "coco_boxes": "pyarrow"}
 
 
+@pytest.fixture(scope="module")
+def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("cookbook")
+    cookbook.lay_out(made)
+    return made
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, laid_out: Path) -> Path:
     """The current folder, with all files that the pages name."""
-    cookbook.lay_out(tmp_path)
+    shutil.copytree(laid_out, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -134,12 +134,16 @@ def _written(page: Path) -> set[str]:
 # What a page's program needs beyond the extra `cli`.
 EXTRAS = {"jupyter.md": "anywidget", "batch.md": "pyarrow", "parity.md": "torch"}
 EXTRAS["gpu_encoder.md"] = "safetensors"
-SLOW = ("parity.md",)
+# Of large images the commands of the page and the program of the cookbook's run by default.
+SLOW = ("parity.md", "large_images.md")
 RUN = [
     pytest.param(
         page,
         id=page.name,
-        marks=[pytest.mark.parity, pytest.mark.slow] if page.name in SLOW else [],
+        marks=[
+            *([pytest.mark.parity] if page.name == "parity.md" else []),
+            *([pytest.mark.slow] if page.name in SLOW else []),
+        ],
     )
     for page in PAGES
     if program(page).strip() and page not in COOKBOOK

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import InvalidArgumentError, StateError
+from support.half_size import half_size
 
 MODELS = ["sam-nano", "sam2-nano", "sam3-nano"]
 
@@ -14,7 +15,7 @@ def photograph(height, width):
 
 @pytest.fixture(scope="module", params=MODELS)
 def predictor(request):
-    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(request.param))
+    predictor = sam_rlx.ImagePredictor(half_size(request.param))
     predictor.set_image(photograph(90, 131))
     return predictor
 
@@ -63,7 +64,7 @@ def test_without_a_mask_it_is_the_image(predictor):
 
 
 def test_one_pixel_has_the_vector_of_its_position():
-    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam2-nano"))
+    predictor = sam_rlx.ImagePredictor(half_size("sam2-nano"))
     side, grid = predictor.model.img_size, predictor.model.mask_side // 4
     predictor.set_image(photograph(side, side))
     mask = np.zeros((side, side), bool)
@@ -75,7 +76,7 @@ def test_one_pixel_has_the_vector_of_its_position():
 def test_areas_are_pytorchs():
     """Where pixels divide cells evenly, weights are those of `interpolate(mode="area")`."""
     torch = pytest.importorskip("torch")
-    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam2-nano"))
+    predictor = sam_rlx.ImagePredictor(half_size("sam2-nano"))
     grid = predictor.model.mask_side // 4
     predictor.set_image(photograph(3 * grid, 2 * grid))
     mask = masks(3 * grid, 2 * grid)["noise"]

@@ -10,6 +10,7 @@ from sam_rlx import _core
 from sam_rlx._internal.tiling import Tile, Tiling, as_tiling, windows_of
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.image import RunLengthMasks
+from support.half_size import half_size
 from support.large_scene import LargeScene, found_once
 
 CELL = 140
@@ -28,15 +29,18 @@ def whole(scene):
 
 @pytest.fixture(scope="module")
 def model():
-    return sam_rlx.load_model("sam-nano")
+    return half_size("sam-nano")
 
 
 @pytest.fixture(scope="module")
-def generator(model):
+def generator():
     return sam_rlx.MaskGenerator(
-        model, points_per_side=GRID, pred_iou_thresh=0.7, stability_score_thresh=0.8,
+        sam_rlx.load_model("sam-nano"),
+        points_per_side=GRID,
+        pred_iou_thresh=0.7,
+        stability_score_thresh=0.8,
         objects_only=True,
-    )  # fmt: skip
+    )
 
 
 # Where tiles lie.

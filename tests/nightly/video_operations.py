@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from support.half_size import half_size
 from support.interrupts import polls
 
 Operation = Callable[[sam_rlx.VideoPredictor], Any]
@@ -198,7 +199,7 @@ def play(model: sam_rlx.Model, seed: int, most: int, counts: Counts) -> None:
 
 def main(count: int, seed: int) -> int:
     """Run `count` operations, print the counts in one line, and return how many differ."""
-    models = [sam_rlx.load_model(name) for name in ("sam2-nano", "sam3-nano")]
+    models = [half_size(name) for name in ("sam2-nano", "sam3-nano")]
     counts = Counts()
     while counts.operations < count:
         model = models[counts.sessions % len(models)]

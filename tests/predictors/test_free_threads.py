@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx.errors import StateError
+from support.half_size import half_size
 
 THREADS = 6
 CALLS = 4
@@ -19,7 +20,7 @@ CALLS = 4
 
 @pytest.fixture(scope="module")
 def model() -> sam_rlx.Model:
-    return sam_rlx.load_model("sam2-nano")
+    return half_size("sam2-nano")
 
 
 @pytest.fixture(scope="module")

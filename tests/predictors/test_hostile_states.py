@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx import _core
+from support.half_size import half_size
 from support.videos import POINT, frame_image
 
 BIG = 1 << 40  # frames have smaller numbers
@@ -13,7 +14,7 @@ BIG = 1 << 40  # frames have smaller numbers
 
 @pytest.fixture(scope="module", params=["sam2-nano", "sam3-nano"])
 def model(request):
-    return sam_rlx.load_model(request.param)
+    return half_size(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.parity
 
 # One grid is the table's, one is cut from two tables, one of seven positions pads its windows,
 # one is larger than the file's.
-SIDES = quick([56, 168, 98, 224], 1, 2)
+SIDES = [56, 168, 98, 224]
 
 
 def load(folder, network, side, config=tiny_sam3.TINY):
@@ -37,7 +37,7 @@ def load(folder, network, side, config=tiny_sam3.TINY):
     return model
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", quick(SIDES, 2))
 def test_texts_and_boxes(tmp_path, images, side):
     image = images["odd 303x384"]
     module = concepts.image_model(config=replace(concepts.CONFIG, img_size=side))
@@ -56,7 +56,7 @@ def test_texts_and_boxes(tmp_path, images, side):
         concepts.check(expected, found.masks, found.boxes, found.scores)
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", quick(SIDES, 2))
 def test_clicks(parity, tmp_path, images, side):
     image, prompts = images["wide 400x600"], PROMPTS["points"]
     network = upstream_sam3.image_model(replace(tiny_sam3.TINY, img_size=side), clicks=True)
@@ -72,7 +72,7 @@ def test_clicks(parity, tmp_path, images, side):
     parity.masks_agree(found.masks > 0, exact[3])
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", quick(SIDES, 1))
 def test_clips(parity, tmp_path, side):
     """Two objects, a correction, backwards: masks for the memory have 16 times the grid.
 

@@ -20,6 +20,7 @@ import sam_rlx
 from PIL import Image
 
 from support import HANG_SECONDS
+from support.half_size import SIDES, half_size
 
 TOKEN = "0123456789abcdef-token"
 HOST = "127.0.0.1:8765"
@@ -28,7 +29,7 @@ SESSION = f"ws://{HOST}/session"
 
 @pytest.fixture(scope="session")
 def model() -> sam_rlx.Model:
-    return sam_rlx.load_model("sam-nano")
+    return half_size("sam-nano")
 
 
 @pytest.fixture(scope="session")
@@ -125,10 +126,17 @@ def predictor(model: sam_rlx.Model) -> sam_rlx.ImagePredictor:
     return predictor_of(model, read_image(coins))
 
 
+def serve_command(*options: str) -> list[str]:
+    """Return the command of a server with its model at half of its side."""
+    model = options[options.index("--model") + 1] if "--model" in options else "sam-nano"
+    side = ["--image-size", str(SIDES[model])] if model in SIDES else []
+    return [sys.executable, "-m", "sam_rlx", "serve", *options, *side]
+
+
 @contextmanager
 def serving(*options: str) -> Iterator[str]:
     """Run ``sam-rlx serve`` in a process of its own: the address of its page."""
-    command = [sys.executable, "-m", "sam_rlx", "serve", "--port", "0", *options]
+    command = [*serve_command(*options), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -160,7 +168,7 @@ class Server:
 
     def start(self) -> None:
         """Begin, and wait until requests are answered."""
-        command = [sys.executable, "-m", "sam_rlx", "serve", *self.arguments, "--threads", "1"]
+        command = [*serve_command(*self.arguments), "--threads", "1"]
         command += ["--port", str(self.port), "--token", TOKEN]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None

@@ -224,10 +224,20 @@ def _weights(module: torch.nn.Module) -> dict[str, NDArray[np.float32]]:
     }
 
 
-class _Float64(TorchFunctionMode):
-    """Turn each request for a smaller float into one for float64."""
+class ArgumentMode(TorchFunctionMode):
+    """Change arguments of PyTorch's functions.
 
-    _SMALL = (torch.float32, torch.float16, torch.bfloat16)
+    Every call of a network passes through here, so arguments are looked at one by one only where
+    one of them has a type of `kinds`. A function of `instead` is not called: that one is, with its
+    first argument.
+    """
+
+    kinds: frozenset[type]
+    instead: Mapping[Any, Callable[[Any], Any]] = {}
+
+    def change(self, value: Any) -> Any:
+        """Return what to pass instead of a value of such a type."""
+        raise NotImplementedError
 
     def __torch_function__(
         self,
@@ -236,14 +246,28 @@ class _Float64(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if getattr(func, "__name__", "") in ("float", "half", "bfloat16"):
-            return args[0].double()
-        return func(
-            *map(self._widen, args), **{k: self._widen(v) for k, v in (kwargs or {}).items()}
-        )
+        if func in self.instead:
+            return self.instead[func](args[0])
+        kinds, change = self.kinds, self.change
+        if not kinds.isdisjoint(map(type, args)):
+            args = [change(value) if type(value) in kinds else value for value in args]
+        if not kwargs:
+            return func(*args)
+        named = {k: change(v) if type(v) in kinds else v for k, v in kwargs.items()}
+        return func(*args, **named)
 
-    def _widen(self, value: Any) -> Any:
-        return torch.float64 if isinstance(value, torch.dtype) and value in self._SMALL else value
+
+class _Float64(ArgumentMode):
+    """Turn each request for a smaller float into one for float64."""
+
+    kinds = frozenset((torch.dtype,))
+    instead = dict.fromkeys(
+        (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16), torch.Tensor.double
+    )
+    _SMALL = (torch.float32, torch.float16, torch.bfloat16)
+
+    def change(self, value: Any) -> Any:
+        return torch.float64 if value in self._SMALL else value
 
 
 @contextmanager
@@ -266,8 +290,9 @@ def float64() -> Iterator[None]:
 
 
 def double(module: torch.nn.Module) -> torch.nn.Module:
-    """Return a float64 copy of a module."""
-    return copy.deepcopy(module).double()
+    """Return a float64 copy of a module. Tables of words, which SAM 3 has, are not copied."""
+    tables = (getattr(child, "tokenizer", None) for child in module.modules())
+    return copy.deepcopy(module, {id(table): table for table in tables}).double()
 
 
 def tensor(value: Any, dtype: torch.dtype = torch.float32) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from sam_rlx.apps.parity import packages, sam3_network
@@ -61,8 +62,9 @@ def _memory(config: tiny_sam3.Sam3Config) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def tokenizer() -> Any:
-    """Build upstream's `SimpleTokenizer`."""
+    """Return upstream's `SimpleTokenizer`, whose tables take long to build."""
     return sam3.SimpleTokenizer(bpe_path=str(sam3_network.vocabulary()))
 
 

@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import torch
 from sam_rlx.apps.parity import packages
-from torch.overrides import TorchFunctionMode
 
 from support import upstream
 
 
-class _Cpu(TorchFunctionMode):
+class _Cpu(upstream.ArgumentMode):
     """Turn each request for a GPU into one for the CPU."""
+
+    kinds = frozenset((str, torch.device))
+    instead = dict.fromkeys((torch.Tensor.cuda, torch.Tensor.pin_memory), lambda tensor: tensor)
+    active = False
 
     def __torch_function__(
         self,
@@ -29,21 +33,22 @@ class _Cpu(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if getattr(func, "__name__", "") in ("cuda", "pin_memory"):
-            return args[0]
-        rest = {k: self._here(v) for k, v in (kwargs or {}).items() if k != "pin_memory"}
-        return func(*map(self._here, args), **rest)
+        if kwargs and "pin_memory" in kwargs:
+            kwargs = {name: value for name, value in kwargs.items() if name != "pin_memory"}
+        return super().__torch_function__(func, types, args, kwargs)
 
-    def _here(self, value: Any) -> Any:
-        named = isinstance(value, str) and value.startswith("cuda")
-        found = isinstance(value, torch.device) and value.type == "cuda"
-        return torch.device("cpu") if named or found else value
+    def change(self, value: Any) -> Any:
+        kind = value if isinstance(value, str) else value.type
+        return torch.device("cpu") if kind.startswith("cuda") else value
 
 
 @contextmanager
 def on_cpu() -> Iterator[None]:
     """Run upstream code that asks for a GPU on the CPU: constructors, boxes, the tracker."""
-    with _Cpu(), warnings.catch_warnings():
+    if _Cpu.active:  # around this block too
+        yield
+        return
+    with _Cpu(), warnings.catch_warnings(), mock.patch.object(_Cpu, "active", True):
         warnings.filterwarnings("ignore", ".*(CUDA|cuda).*", UserWarning)
         yield
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from support import tiny, tiny_sam2, upstream, upstream_sam2
 
 _torch: Any = vars(upstream)["torch"]
-_FunctionMode: Any = _torch.overrides.TorchFunctionMode
+_ArgumentMode: Any = upstream.ArgumentMode
 _MEAN = np.array([0.485, 0.456, 0.406])
 _STD = np.array([0.229, 0.224, 0.225])
 
@@ -112,23 +112,15 @@ def init_state(predictor: Any, images: Any, hw: tuple[int, int]) -> Any:
         module.load_video_frames = before
 
 
-class NoBFloat16(_FunctionMode):  # type: ignore[misc]
+class NoBFloat16(_ArgumentMode):  # type: ignore[misc]
     """Keep memories in float32 where upstream rounds them."""
 
+    kinds = frozenset((_torch.dtype,))
     narrow: tuple[Any, ...] = (_torch.bfloat16,)
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        fix = {id(dtype): _torch.float32 for dtype in self.narrow}
-        return func(
-            *(fix.get(id(a), a) for a in args),
-            **{k: fix.get(id(v), v) for k, v in (kwargs or {}).items()},
-        )
+    def change(self, value: Any) -> Any:
+        """Return the wider type."""
+        return _torch.float32 if value in self.narrow else value
 
 
 class NoHalf(NoBFloat16):

@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from support.half_size import SIDES
 from support.interactive import serving
 from support.jupyter import Canvas, JupyterServer, NotebookPage, wait_for
 from support.mask_messages import shown_mask
@@ -226,9 +227,10 @@ RESIZED = """([width, height]) => {
 CELL = """import json, sam_rlx
 from pathlib import Path
 from sam_rlx.widget import SegmentWidget, VideoWidget
-model, *files = json.loads(Path("open.json").read_text())
+model, side, *files = json.loads(Path("open.json").read_text())
 kind = VideoWidget if files[0].endswith(".gif") else SegmentWidget
-w = kind(sam_rlx.load_model(model), files[0] if len(files) == 1 else files, num_threads=1)
+model = sam_rlx.load_model(model, image_size=side)
+w = kind(model, files[0] if len(files) == 1 else files, num_threads=1)
 w"""
 
 
@@ -259,7 +261,9 @@ class NotebookView(View):
 
     def open(self, *files: Path) -> dict[str, Any]:
         """Show a widget on these files, instead of the one before."""
-        (self.work / "open.json").write_text(json.dumps([self.model, *map(str, files)]))
+        (self.work / "open.json").write_text(
+            json.dumps([self.model, SIDES.get(self.model), *map(str, files)])
+        )
         before = (self.peek() or {}).get("view")
         self.run_cell()
         return self.idle(lambda now: now["view"] != before)

@@ -15,6 +15,7 @@ from PIL import Image
 from sam_rlx.apps.annotator.image_session import ImageSession
 from sam_rlx.apps.annotator.worker import Worker
 from sam_rlx.errors import InvalidArgumentError, StateError
+from support.half_size import half_size
 
 from tests.apps.annotator.test_image_session import View
 
@@ -32,7 +33,7 @@ def scene(at: int) -> NDArray[np.uint8]:
 
 @pytest.fixture(scope="module")
 def sam3() -> sam_rlx.Model:
-    return sam_rlx.load_model("sam3-nano")
+    return half_size("sam3-nano")
 
 
 @pytest.fixture
@@ -184,7 +185,7 @@ def test_a_closed_session_ends_a_search(sam3: sam_rlx.Model, folder: Path) -> No
 
 def test_the_next_image_is_taken_when_nobody_asks(folder: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("sam_rlx.apps.annotator.image_session._QUIET", 0.01)
-    model = sam_rlx.load_model("sam-nano")
+    model = half_size("sam-nano")
     taken: list[tuple[str, bool]] = []
     came = threading.Condition()
 

@@ -78,6 +78,11 @@ class State:
 
 
 @pytest.fixture(scope="module")
+def model() -> sam_rlx.Model:
+    return sam_rlx.load_model("sam-nano")
+
+
+@pytest.fixture(scope="module")
 def image() -> NDArray[np.uint8]:
     return io.read_image(ASSETS / "coins.jpg")
 
@@ -156,7 +161,8 @@ Path("awake").touch()
 """
 
 
-@pytest.mark.parametrize("path", quick(["lab/tree", "notebooks"], 0))
+@pytest.mark.slow  # test_two_views_a_busy_kernel_and_a_restart has a cell that runs, too
+@pytest.mark.parametrize("path", ["lab/tree", "notebooks"])
 def test_a_click_beside_a_sleeping_cell(chrome: Any, server: JupyterServer, path: str) -> None:
     for left in ("asleep", "answered", "waited", "awake"):
         (server.work / left).unlink(missing_ok=True)
@@ -330,7 +336,7 @@ def test_two_views_a_busy_kernel_and_a_restart(
     forget(server)
     (server.work / "go").unlink(missing_ok=True)
     busy = (
-        "import time\nother = sam_rlx.ImagePredictor(model)\nother.set_image(w.image)\n"
+        "import time\nw.cancel()\nother = sam_rlx.ImagePredictor(model)\nother.set_image(w.image)\n"
         "Path('running').touch()\n"
         "while not Path('go').exists():\n"
         "    other.predict(point_coords=[[5, 5]], point_labels=[1])\n    time.sleep(0.02)\n"
@@ -382,4 +388,9 @@ def test_two_views_a_busy_kernel_and_a_restart(
     first.click(*THIRD)
     _, masks = state.wait(lambda now: len(now["objects"]) == 2, "a click after the restart")
     assert (masks[0] == kept[0]).all()
+    first.press("Control+z")  # the history is there too
+    first.press("Control+z")
+    state.wait(
+        lambda now: [len(one[1]) for one in now["objects"]] == [1], "undo of the time before"
+    )
     context.close()

@@ -13,6 +13,7 @@ from sam_rlx.apps.annotator.projects import is_open
 from sam_rlx.errors import InvalidArgumentError, MediaWarning
 from sam_rlx.widget import SegmentWidget, VideoWidget
 from support.edits import state
+from support.half_size import half_size
 from support.jupyter import wait_for
 
 
@@ -140,7 +141,7 @@ def test_a_clip_again() -> None:
     clip = np.full((3, 64, 96, 3), 60, np.uint8)
     for t, frame in enumerate(clip):
         frame[np.hypot(x - 40 - 2 * t, y - 30) < 14] = (220, 60, 40)
-    model = sam_rlx.load_model("sam2-nano")
+    model = half_size("sam2-nano")
     found = []
     for _ in range(2):
         v = VideoWidget(model, clip)

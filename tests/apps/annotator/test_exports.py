@@ -23,6 +23,7 @@ from sam_rlx.apps.annotator.exports.images_form import voc_palette
 from sam_rlx.apps.annotator.imports import READERS
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.widget import SegmentWidget, VideoWidget
+from support.half_size import half_size
 
 HW = (61, 87)
 FRAMES = 5
@@ -82,7 +83,7 @@ def widget(model: sam_rlx.Model, folder: Path) -> Iterator[SegmentWidget]:
 @pytest.fixture
 def video() -> Iterator[VideoWidget]:
     clip = np.random.default_rng(0).integers(0, 255, (FRAMES, *HW, 3), np.uint8)
-    made = VideoWidget(sam_rlx.load_model("sam2-nano"), clip, project=False)
+    made = VideoWidget(half_size("sam2-nano"), clip, project=False)
     ball = made.class_add("ball")
     for frame, mask in ((0, shapes()[0]), (2, shapes()[1])):
         made.start(frame, mask)
@@ -327,7 +328,7 @@ def test_a_clip_that_was_written_is_read(video: VideoWidget, tmp_path: Path, for
     video.export(tmp_path / "out", form)  # type: ignore[arg-type]
     wanted = by_frame(video)
     other = VideoWidget(
-        sam_rlx.load_model("sam2-nano"),
+        half_size("sam2-nano"),
         np.zeros((FRAMES, *HW, 3), np.uint8),
         project=False,
     )

@@ -6,12 +6,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import sam_rlx
 from sam_rlx.apps.annotator import history as module
 from sam_rlx.apps.annotator.history import History
 from sam_rlx.apps.annotator.image_session import ImageSession
 from sam_rlx.apps.annotator.shelf import Shelf
 from sam_rlx.apps.annotator.values import Mask, Object, PackedMask, masks_of
+from support.half_size import half_size
 
 HW = (480, 640)
 
@@ -114,7 +114,7 @@ def test_what_is_shown_is_not_folded_and_what_is_left_is() -> None:
         pixels = np.full((151, 203, 3), 40 + k, np.uint8)
         pixels[np.hypot(x - 60, y - 60) < 40] = (220, 60, 50)
         images.append(pixels)
-    session = ImageSession(sam_rlx.load_model("sam-nano"), images)
+    session = ImageSession(half_size("sam-nano"), images)
     session.call("click", x=60.0, y=60.0)
     (one,) = session.document.objects
     raw = len(one.packed.bits)

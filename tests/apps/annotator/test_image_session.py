@@ -21,6 +21,7 @@ from sam_rlx.apps.annotator.predict import PREVIEW
 from sam_rlx.apps.annotator.values import PackedMask
 from sam_rlx.apps.annotator.worker import Worker
 from sam_rlx.errors import InvalidArgumentError, StateError, UnsupportedError
+from support.half_size import half_size
 from support.mask_messages import mask_of
 
 ASSETS = Path(sam_rlx.__file__).parent / "assets"
@@ -52,11 +53,6 @@ class View:
         with self.came:
             assert self.came.wait_for(found, 120)
             return found()  # type: ignore[no-any-return]
-
-
-@pytest.fixture(scope="module")
-def model() -> sam_rlx.Model:
-    return sam_rlx.load_model("sam-nano")
 
 
 @pytest.fixture(scope="module")
@@ -310,7 +306,7 @@ def test_everything_and_pick(session: ImageSession, view: View, model: sam_rlx.M
 
 
 def test_texts_are_the_concept_predictors(view: View) -> None:
-    model = sam_rlx.load_model("sam3-nano")
+    model = half_size("sam3-nano")
     y, x = np.mgrid[:200, :260]
     image = np.full((200, 260, 3), 140, np.uint8)
     image[(x - 80) ** 2 + (y - 100) ** 2 < 45**2] = (205, 35, 35)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from sam_rlx.apps.annotator.lock import ProjectLock
 from sam_rlx.apps.annotator.store import FOLDER_PROJECT
-from support.cases import quick
 from support.jupyter import wait_for
 from support.views import DISCS, NotebookView, View, after, disc_at, masks, moving_discs
 
@@ -52,7 +51,8 @@ def test_reload_keeps_everything(view: NotebookView, folder: Path) -> None:
     assert known(view) == before
 
 
-@pytest.mark.parametrize("path", quick(["lab/tree", "notebooks"], 0))
+@pytest.mark.slow  # test_browser has a restart by default
+@pytest.mark.parametrize("path", ["lab/tree", "notebooks"])
 def test_kernel_restarted(chrome: Any, server: Any, folder: Path, path: str) -> None:
     """The old view says so; the same cell goes on with all that there was."""
     view = NotebookView(chrome, server, path)

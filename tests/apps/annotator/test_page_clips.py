@@ -14,6 +14,7 @@ from sam_rlx.apps.annotator.values import Document, Mask, Object, PackedMask
 from sam_rlx.apps.serve import kept
 from sam_rlx.widget import VideoWidget
 from support.cases import quick
+from support.half_size import half_size
 from support.views import View, after, disc_at, moving_discs
 
 from .test_checks import FAULTS, FRAMES, HW
@@ -57,7 +58,7 @@ def test_clip_in_background(chrome: Any, servers: Any, tmp_path: Path, frames: i
     one, two = kept_document(view).objects
     assert sorted(two.masks) == [middle]
     assert sorted(one.masks) == list(range(frames))
-    video = sam_rlx.VideoPredictor(sam_rlx.load_model("sam2-nano"), str(path))
+    video = sam_rlx.VideoPredictor(half_size("sam2-nano"), str(path))
     video.add_prompt(0, 1, point_coords=[mark[:2]], point_labels=[1])
     for found in video.propagate():
         mask = one.masks[found.frame_index].packed.to_mask()
@@ -73,7 +74,7 @@ def test_to_check(chrome: Any, servers: Any, tmp_path: Path, fault: str) -> None
     shapes = made_masks(at)
     spoil(shapes, at)
     tracked = {t: Mask(PackedMask.of(mask), 0.9, "tracked") for t, mask in shapes.items()}
-    widget = VideoWidget(sam_rlx.load_model("sam2-nano"), path)
+    widget = VideoWidget(half_size("sam2-nano"), path)
     made = Object(1, "ball", (200, 60, 60), masks=tracked)
     session = widget._session
     session.project.edit(session.key, lambda known: known.with_objects(made), "load", "load")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sam_rlx
 from sam_rlx.apps.annotator.imports import READERS
 from sam_rlx.widget import SegmentWidget
 from support.cases import quick
+from support.half_size import half_size
 from support.views import DISCS, View
 
 pytestmark = pytest.mark.timeout(1200)
@@ -66,7 +66,7 @@ def test_exports_by_their_owners(
     )
     view.key("Escape")
     assert len(forms) > 15
-    model = sam_rlx.load_model("sam-nano")
+    model = half_size("sam-nano")
     python = SegmentWidget(model, folder)  # reads what the page writes
     wanted = by_image(python)
     assert [len(masks) for masks in wanted.values()] == [3, 2]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import sam_rlx
 from PIL import Image
 from sam_rlx.widget import SegmentWidget
+from support.half_size import half_size
 from support.jupyter import wait_for
 from support.views import DISCS, View, discs
 
@@ -44,7 +44,7 @@ def test_left_out_and_taken_in(view: View, tmp_path: Path) -> None:
 def test_import_dialog(view: View, tmp_path: Path) -> None:
     """The dialog says what files would add, adds it in one edit, and says what is wrong."""
     files = [discs(tmp_path / f"disc {k}.png", k) for k in range(2)]
-    made = SegmentWidget(sam_rlx.load_model("sam-nano"), files, project=False)
+    made = SegmentWidget(half_size("sam-nano"), files, project=False)
     made.class_add("cell")
     for at in range(2):
         made.show(at)

@@ -19,6 +19,7 @@ from sam_rlx.apps.serve import kept
 from sam_rlx.widget import SegmentWidget
 from scipy import ndimage
 from support.cases import quick
+from support.half_size import half_size
 from support.interactive import serving
 from support.jupyter import wait_for
 from support.views import DISCS, View, after, discs, masks, painted, view_in
@@ -92,7 +93,7 @@ def test_classes(view: View) -> None:
 def test_classes_of_sixty(chrome: Any, servers: Any, image: Path, tmp_path: Path) -> None:
     """60 classes have 60 colours; nine have digits, and the last one can be chosen too."""
     file = Path(shutil.copy(image, tmp_path))
-    widget = SegmentWidget(sam_rlx.load_model("sam-nano"), file)
+    widget = SegmentWidget(half_size("sam-nano"), file)
     for number in range(2, 61):
         widget.class_add(f"class {number}")
     widget.close()
@@ -207,7 +208,7 @@ def test_fill_smooth_split_merge(view: View) -> None:
 
 def test_answers_and_points(view: View, image: Path) -> None:
     """Three answers as images; points that move and go are what the predictor gives for them."""
-    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
+    predictor = sam_rlx.ImagePredictor(half_size("sam-nano"))
     predictor.set_image(io.read_image(image))
 
     def check() -> None:

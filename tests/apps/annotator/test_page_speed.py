@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sam_rlx
 from PIL import Image
 from sam_rlx.apps.serve.tabs import unpacked
 from sam_rlx.widget import SegmentWidget
 from support.cases import quick
+from support.half_size import half_size
 from support.interactive import Server
 from support.views import DISCS, View, discs
 
@@ -26,7 +26,7 @@ def with_objects(path: Path, hw: tuple[int, int], count: int) -> Path:
     middle, radius = (columns * 15 // 16, rows * 15 // 16), rows // 40
     pixels[(x - middle[0]) ** 2 + (y - middle[1]) ** 2 < radius**2] = (220, 70, 60)
     Image.fromarray(pixels).save(path)
-    widget = SegmentWidget(sam_rlx.load_model("sam-nano"), path)
+    widget = SegmentWidget(half_size("sam-nano"), path)
     across, side = 25, columns // 32
     for at in range(count):
         mask = np.zeros(hw, bool)

@@ -13,6 +13,7 @@ from sam_rlx.apps.annotator.video_session import VideoSession
 from sam_rlx.errors import InvalidArgumentError, StateError
 from support.cases import quick
 from support.edits import state
+from support.half_size import half_size
 
 HW, FRAMES = (72, 96), 4
 
@@ -168,7 +169,7 @@ def begun(kind: str, model: sam_rlx.Model, pixels: np.ndarray) -> Session:
 @pytest.mark.parametrize("seeds", quick([range(3), range(3, 42), range(42, 81), range(81, 120)], 0))
 @pytest.mark.parametrize("kind", ["image", "clip"])
 def test_gestures_are_undone_to_the_start(pixels: np.ndarray, kind: str, seeds: range) -> None:
-    model = sam_rlx.load_model("sam-nano" if kind == "image" else "sam2-nano")
+    model = half_size("sam-nano" if kind == "image" else "sam2-nano")
     for seed in seeds:
         session = begun(kind, model, pixels)
         history = session.project.history

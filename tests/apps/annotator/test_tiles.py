@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sam_rlx
 from PIL import Image
 from sam_rlx.apps.annotator.image_session import ImageSession
 from sam_rlx.apps.annotator.tiles import TILE, WHOLE, Pyramid, level_of, masks_in
 from sam_rlx.apps.annotator.values import Mask, Object, PackedMask
+from support.half_size import half_size
 from support.mask_messages import mask_of
 
 HW = (1100, 1301)
@@ -130,7 +130,7 @@ class View:
 
 def test_a_view_asks_for_what_it_sees(pixels: np.ndarray) -> None:
     view = View()
-    session = ImageSession(sam_rlx.load_model("sam-nano"), pixels, send=view.send)
+    session = ImageSession(half_size("sam-nano"), pixels, send=view.send)
     mask = np.zeros(HW, np.bool_)
     mask[500:520, 600:640] = True
     session.call("start", mask=mask)
@@ -153,7 +153,7 @@ def test_a_large_image_is_sent_small() -> None:
         assert level_of((1, longest)) == level_of((longest, 1)) == level
     view = View()
     image = np.zeros((300, WHOLE + 3, 3), np.uint8)
-    session = ImageSession(sam_rlx.load_model("sam-nano"), image, send=view.send)
+    session = ImageSession(half_size("sam-nano"), image, send=view.send)
     session.receive({"type": "ready", "view": "a", "seq": 1})
     head, buffers = view.answer("image", 1)
     assert (head["level"], head["width"], head["height"]) == (1, WHOLE + 3, 300)
@@ -166,7 +166,7 @@ def test_a_click_beside_500_objects_is_a_small_message() -> None:
 
     view = View()
     image = np.zeros((600, 800, 3), np.uint8)
-    session = ImageSession(sam_rlx.load_model("sam-nano"), image, send=view.send)
+    session = ImageSession(half_size("sam-nano"), image, send=view.send)
     session.receive({"type": "ready", "view": "a", "seq": 1, "edits": True})
     view.answer("image", 1)
     for number in range(500):

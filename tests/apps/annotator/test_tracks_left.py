@@ -14,6 +14,7 @@ from sam_rlx.apps.annotator.values import Mask, Object, PackedMask
 from sam_rlx.errors import InvalidArgumentError, UnsupportedError
 from sam_rlx.widget import VideoWidget
 from support.edits import state
+from support.half_size import half_size
 
 COUNT, HW = 8, (96, 160)
 CIRCLE = (220, 50, 40)
@@ -33,7 +34,7 @@ def clip() -> np.ndarray:
 
 @pytest.fixture
 def widget(clip: np.ndarray) -> Iterator[VideoWidget]:
-    made = VideoWidget(sam_rlx.load_model("sam2-nano"), clip, project=False)
+    made = VideoWidget(half_size("sam2-nano"), clip, project=False)
     yield made
     made.close()
 

@@ -17,6 +17,7 @@ from sam_rlx.apps.annotator.clip_export import read_clip
 from sam_rlx.apps.annotator.video_session import VideoSession, _Way
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.widget import VideoWidget
+from support.half_size import half_size
 from support.odd_json import ODD, changed
 
 FIRST, SECOND = (40, 40), (120, 70)
@@ -24,7 +25,7 @@ FIRST, SECOND = (40, 40), (120, 70)
 
 @pytest.fixture(scope="module")
 def model() -> sam_rlx.Model:
-    return sam_rlx.load_model("sam2-nano")
+    return half_size("sam2-nano")
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sam_rlx
 from PIL import Image
 from sam_rlx.apps.cli import main
+from support.half_size import half_size
 
 pytest.importorskip("anywidget")
 from sam_rlx.widget import SegmentWidget, VideoWidget
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     for name in "ab":
         pixels = np.random.default_rng(ord(name)).integers(0, 255, (*HW, 3), np.uint8)
         Image.fromarray(pixels).save(made / f"{name}.png")
-    widget = SegmentWidget(sam_rlx.load_model("sam-nano"), made)
+    widget = SegmentWidget(half_size("sam-nano"), made)
     widget.class_add("cat")
     mask = np.zeros(HW, np.bool_)
     mask[5:20, 7:30] = True
@@ -73,7 +73,7 @@ def test_the_project_of_a_clip(tmp_path: Path) -> None:
     folder.mkdir()
     for at, frame in enumerate(frames):
         Image.fromarray(frame).save(folder / f"{at}.png")
-    widget = VideoWidget(sam_rlx.load_model("sam2-nano"), folder)
+    widget = VideoWidget(half_size("sam2-nano"), folder)
     mask = np.zeros(HW, np.bool_)
     mask[2:9, 3:9] = True
     widget.start(1, mask, "ball")

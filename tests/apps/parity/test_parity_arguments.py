@@ -5,13 +5,11 @@ import json
 import junitparser
 import numpy as np
 import pytest
-import safetensors.numpy
 import sam_rlx
 from PIL import Image
 from sam_rlx import InvalidArgumentError, UnsupportedError
 from sam_rlx.apps import cli
-from support import adapters
-from support.trained import trained
+from support import adapters, tiny
 
 torch = pytest.importorskip("torch", reason="needs the reference packages")
 parity = pytest.importorskip("sam_rlx.parity")
@@ -20,20 +18,7 @@ pytestmark = [pytest.mark.parity]
 IMAGE = np.random.default_rng(0).integers(0, 256, (50, 70, 3), np.uint8)
 
 
-@pytest.fixture(scope="module")
-def nano():
-    return sam_rlx.load_model("sam-nano")
-
-
-def weights_of(name):
-    weights = safetensors.numpy.load_file(trained(name))
-    return {key: value.astype(np.float32) for key, value in weights.items()}
-
-
-def save(path, name, weights):
-    with safetensors.safe_open(str(trained(name)), "np") as file:
-        safetensors.numpy.save_file(weights, path, file.metadata())
-    return path
+save = tiny.save_safetensors
 
 
 @pytest.mark.parametrize(
@@ -53,32 +38,30 @@ def save(path, name, weights):
         ({"reference": "keras"}, "reference: expected one of"),
     ],
 )
-def test_wrong_arguments_of_a_loaded_model(nano, options, message):
-    # The packaged file is packed: its precision is not float32.
-    message = message.replace("'float32'", repr(nano.precision))
+def test_wrong_arguments_of_a_loaded_model(model, options, message):
     with pytest.raises(InvalidArgumentError, match=message):
-        parity.check(nano, IMAGE, **options)
+        parity.check(model, IMAGE, **options)
 
 
 @pytest.mark.parametrize("reference", ["meta", "transformers"])
-def test_weights_of_another_network(tmp_path, nano, reference):
+def test_weights_of_another_network(tmp_path, model, reference):
     pytest.importorskip("transformers")
     with pytest.raises(UnsupportedError, match="weights of the reference: expected all param"):
         parity.check(
-            nano, IMAGE, reference=reference, reference_checkpoint="sam2-nano", stages="image"
+            model, IMAGE, reference=reference, reference_checkpoint="sam2-nano", stages="image"
         )
-    weights = weights_of("sam-nano")
+    weights = tiny.sam_weights()
     name = "image_encoder.neck.0.weight"
     weights[name] = weights[name][:, :-1].copy()
-    other = save(tmp_path / "other.safetensors", "sam-nano", weights)
+    other = save(tmp_path / "other.safetensors", weights)
     with pytest.raises(UnsupportedError, match="weights of the reference: expected shape"):
-        parity.check(nano, IMAGE, reference=reference, reference_checkpoint=other, stages="image")
+        parity.check(model, IMAGE, reference=reference, reference_checkpoint=other, stages="image")
 
 
 def test_one_of_several_models_in_a_file(tmp_path, capsys):
-    weights = {key: torch.from_numpy(value) for key, value in weights_of("sam-nano").items()}
+    weights = {key: torch.from_numpy(value) for key, value in tiny.sam_weights().items()}
     average = {key: value.clone() for key, value in weights.items()}
-    average["image_encoder.blocks.7.mlp.lin1.bias"] += 0.1
+    average["image_encoder.blocks.1.mlp.lin1.bias"] += 0.1
     path = tmp_path / "several.pth"
     torch.save({"model": weights, "ema": average}, path)
     Image.fromarray(IMAGE).save(tmp_path / "cup.png")
@@ -95,18 +78,18 @@ def test_one_of_several_models_in_a_file(tmp_path, capsys):
         reference_checkpoint=save_average(tmp_path, average),
         tolerance=1e-4,
     )
-    assert report.first_difference == "image_encoder.blocks.7"
+    assert report.first_difference == "image_encoder.blocks.1"
 
 
 def test_an_adapter_is_merged_into_both_sides(tmp_path, capsys):
-    weights = weights_of("sam-nano")
-    base = save(tmp_path / "base.safetensors", "sam-nano", weights)
-    tensors, _ = adapters.for_modules(weights, ["image_encoder.blocks.7.attn.qkv"], 4, 2.0)
+    weights = tiny.sam_weights()
+    base = save(tmp_path / "base.safetensors", weights)
+    tensors, _ = adapters.for_modules(weights, ["image_encoder.blocks.1.attn.qkv"], 4, 2.0)
     lora = adapters.save(tmp_path / "lora", tensors)
     given = {"stages": "image", "tolerance": 1e-4, "lora": lora}
     assert parity.check(base, IMAGE, **given).same
     report = parity.check(base, IMAGE, **given, reference_checkpoint=base)
-    assert report.first_difference == "image_encoder.blocks.7"
+    assert report.first_difference == "image_encoder.blocks.1"
     Image.fromarray(IMAGE).save(tmp_path / "cup.png")
     command = (base, "--image", tmp_path / "cup.png", "--stage", "image", "--tolerance", "1e-4")
     assert status(*command, "--lora", lora) == 0, capsys.readouterr()
@@ -115,16 +98,16 @@ def test_an_adapter_is_merged_into_both_sides(tmp_path, capsys):
 
 def save_average(folder, weights):
     arrays = {key: value.numpy() for key, value in weights.items()}
-    return save(folder / "average.safetensors", "sam-nano", arrays)
+    return save(folder / "average.safetensors", arrays)
 
 
 def test_weights_with_nan_differ_and_can_be_reported(tmp_path):
-    weights = weights_of("sam-nano")
-    weights["image_encoder.blocks.7.mlp.lin1.bias"][3] = np.nan
-    path = save(tmp_path / "nan.safetensors", "sam-nano", weights)
+    weights = tiny.sam_weights()
+    weights["image_encoder.blocks.1.mlp.lin1.bias"][3] = np.nan
+    path = save(tmp_path / "nan.safetensors", weights)
     with np.errstate(all="ignore"):
         report = parity.check(path, IMAGE, stages=["image", "point"], tolerance=1e-4)
-    assert report.first_difference == "image_encoder.blocks.7"
+    assert report.first_difference == "image_encoder.blocks.1"
     for kind in ("json", "junit", "html"):
         getattr(report, f"write_{kind}")(tmp_path / f"report.{kind}")
     found = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))

@@ -17,6 +17,7 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import io
+from support.half_size import half_size
 from support.interactive import TOKEN
 
 ROOT = Path(__file__).parents[3]
@@ -71,7 +72,7 @@ def test_the_program_for_osam_runs(base: str) -> None:
     assert count == 1
     names: dict[str, Any] = {}
     exec(program, names)
-    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model("sam-nano"))
+    predictor = sam_rlx.ImagePredictor(half_size("sam-nano"))
     predictor.set_image(io.read_image("cup.jpg"))
     best = predictor.predict(point_coords=[[300, 60]], point_labels=[1]).best()
     assert names["found"][0]["score"] == pytest.approx(best.iou_prediction)

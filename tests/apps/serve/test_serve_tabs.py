@@ -11,6 +11,7 @@ from PIL import Image
 from sam_rlx.apps.serve.engine import Engine
 from sam_rlx.apps.serve.tabs import packed, unpacked
 from starlette.testclient import TestClient
+from support.half_size import half_size
 from support.interactive import SESSION, client_of, predictor_of
 from support.jupyter import wait_for
 from support.mask_messages import mask_of
@@ -156,7 +157,7 @@ def test_messages_come_back_as_they_were() -> None:
 
 def test_texts_of_tabs_wait_for_their_turn(png: bytes, image: np.ndarray) -> None:
     """One image is encoded at a time, and once for the texts of all tabs."""
-    sam3 = sam_rlx.load_model("sam3-nano")
+    sam3 = half_size("sam3-nano")
     engine = Engine({"sam3-nano": sam3}, num_threads=1)
     client = client_of(engine)
     found = sam_rlx.ConceptPredictor(sam3).predict(image, text="circle", threshold=0.3)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sam_rlx.compat.ultralytics import SAM, arguments
 from support.discs import disc
+from support.half_size import half_size
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +21,7 @@ def bgr(image):
 
 @pytest.fixture(scope="session")
 def sam():
-    return SAM("sam-nano")
+    return SAM(half_size("sam-nano"))
 
 
 @pytest.fixture(scope="session")

@@ -148,7 +148,7 @@ def test_the_size_of_the_input_is_the_networks(sam, bgr):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sam(bgr, bboxes=BOX, imgsz=sam.model.img_size)
-    with pytest.warns(PromptWarning, match="own side of 384"):
+    with pytest.warns(PromptWarning, match="own side of 192"):
         sam(bgr, bboxes=BOX, imgsz=1024)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -256,7 +256,7 @@ def test_odd_sources(sam, tmp_path):
 
 
 def test_an_image_that_is_set(sam, bgr, own, tmp_path, image):
-    predictor = Predictor(overrides={"conf": 0.0, "task": "segment", "model": "sam-nano"})
+    predictor = Predictor(overrides={"conf": 0.0, "task": "segment", "model": sam.model})
     with pytest.raises(sam_rlx.StateError, match="set_image"):
         predictor(bboxes=BOX)
     io.write_image(tmp_path / "a.png", image)
@@ -276,8 +276,8 @@ def test_an_image_that_is_set(sam, bgr, own, tmp_path, image):
         predictor(bboxes=BOX)
 
 
-def test_features_serve_another_predictor(bgr, own):
-    options = {"conf": 0.0, "model": "sam-nano"}
+def test_features_serve_another_predictor(sam, bgr, own):
+    options = {"conf": 0.0, "model": sam.model}
     first, second = Predictor(overrides=options), Predictor(overrides=options)
     assert first.features is None
     first.set_image(bgr)

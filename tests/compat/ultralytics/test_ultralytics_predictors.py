@@ -18,6 +18,7 @@ from sam_rlx.compat.ultralytics.models.sam import (
     SAM3VideoPredictor,
     SAM3VideoSemanticPredictor,
 )
+from support.cases import quick
 from support.discs import disc
 
 BOX = [18, 38, 62, 82]
@@ -262,7 +263,7 @@ def test_detectors_that_are_none(image, sam, tmp_path):
 
 
 @pytest.mark.source_tree
-@pytest.mark.parametrize("name", ["images", "texts_and_clips"])
+@pytest.mark.parametrize("name", quick(["images", "texts_and_clips"], 1))
 def test_programs_run_without_a_changed_line(name, clip, tmp_path, image):
     photo = Path(sam_rlx.__file__).parent / "assets" / "coffee.jpg"
     io.write_image(tmp_path / "disc.png", disc(40, 60, size=(160, 120)))

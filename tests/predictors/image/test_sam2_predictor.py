@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sam_rlx
 from support import tiny_sam2
+from support.cases import quick
 from support.click_prompts import PROMPTS
 
 upstream = pytest.importorskip("support.upstream", reason="needs the reference packages")
@@ -41,7 +42,7 @@ def ours_of(prompts):
 CHOSEN = ["wide 400x600", "odd 303x384", "one column 120x1", "as large as the input"]
 
 
-@pytest.fixture(scope="module", params=CHOSEN)
+@pytest.fixture(scope="module", params=quick(CHOSEN, 1, 2, 3))
 def predictors(request, parity, checkpoint, images):
     """Predictors that have encoded an image: upstream's in float32 and float64, and ours by ISA."""
     path, version = checkpoint

@@ -16,6 +16,7 @@ from sam_rlx.compat.sam3.model.sam3_tracking_predictor import Sam3TrackerPredict
 from sam_rlx.compat.sam3.model.sam3_video_inference import (
     Sam3VideoInferenceWithInstanceInteractivity,
 )
+from support.half_size import half_size
 
 COUNT = 6
 FRAMES = np.stack([operations.paint(t) for t in range(COUNT)])
@@ -61,14 +62,14 @@ def core_calls(work: Callable[[], Any]) -> list[str]:
 
 
 def native(name: str, text: str | None) -> Iterator[Any]:
-    session = sam_rlx.VideoPredictor(sam_rlx.load_model(name), list(FRAMES), num_threads=1)
+    session = sam_rlx.VideoPredictor(half_size(name), list(FRAMES), num_threads=1)
     if text is None:
         return session.add_prompt(0, "a", box=BOX).propagate()
     return session.add_text(text).propagate()
 
 
 def compat(name: str, text: str | None, folder: str) -> Iterator[Any]:
-    model = sam_rlx.load_model(name)
+    model = half_size(name)
     if text is not None:
         texts = Sam3VideoInferenceWithInstanceInteractivity(model, hotstart_delay=2)
         state = texts.init_state(folder)
@@ -116,7 +117,7 @@ class BrokenOnce(list[Any]):
 
 @pytest.mark.parametrize("name", ["sam2-nano", "sam3-nano"])
 def test_a_frame_that_cannot_be_read_is_the_only_one_lost(name: str) -> None:
-    model = sam_rlx.load_model(name)
+    model = half_size(name)
     calm, failed = (
         sam_rlx.VideoPredictor(model, frames, num_threads=1).add_prompt(0, "a", box=BOX)
         for frames in (list(FRAMES), BrokenOnce(3))
@@ -133,7 +134,7 @@ def test_a_frame_that_cannot_be_read_is_the_only_one_lost(name: str) -> None:
 
 
 def test_frames_that_a_text_holds_back_are_not_lost() -> None:
-    model = sam_rlx.load_model("sam3-nano")
+    model = half_size("sam3-nano")
     calm, failed = (
         sam_rlx.VideoPredictor(model, frames, num_threads=1).add_text("red circle")
         for frames in (list(FRAMES), BrokenOnce(4))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sam_rlx
+from support.half_size import half_size
 
 HW = (197, 250)  # more rows than a block has
 BOXES = ([40, 50, 150, 150], [70, 60, 190, 160], [100, 20, 140, 190])
@@ -17,9 +18,7 @@ def frames():
 
 
 def tracked(model, logits, threads, **options):
-    video = sam_rlx.VideoPredictor(
-        sam_rlx.load_model(model), frames(), num_threads=threads, **options
-    )
+    video = sam_rlx.VideoPredictor(half_size(model), frames(), num_threads=threads, **options)
     for name, box in enumerate(BOXES):
         video.add_prompt(0, name, box=box)
     given = np.zeros(HW, bool)

@@ -7,8 +7,8 @@ import pickle
 
 import numpy as np
 import pytest
-import sam_rlx
 from sam_rlx import InvalidArgumentError, StateError, UnsupportedError, _core
+from support.half_size import half_size
 
 POINT, LABEL = np.array([[40.0, 30.0]], np.float32), np.array([1], np.int32)
 CLICK = (True, POINT, LABEL, None)
@@ -18,7 +18,7 @@ TRACKED = (False, None, None, None)
 @pytest.fixture(scope="module")
 def model():
     """The packaged SAM 2."""
-    return sam_rlx.load_model("sam2-nano")
+    return half_size("sam2-nano")
 
 
 @pytest.fixture(scope="module")

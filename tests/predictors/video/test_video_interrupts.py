@@ -10,6 +10,7 @@ import pytest
 import sam_rlx
 from nightly import video_operations as operations
 from sam_rlx.compat.sam2.sam2_video_predictor import SAM2VideoPredictor
+from support.half_size import half_size
 from support.interrupts import chosen_polls, interrupts, is_interrupted, polls
 
 FRAMES = np.stack([operations.paint(t) for t in range(5)])
@@ -19,7 +20,7 @@ POINT = {"point_coords": [[95, 68]], "point_labels": [1]}
 
 @pytest.fixture(scope="module", params=["sam2-nano", "sam3-nano"])
 def model(request):
-    return sam_rlx.load_model(request.param)
+    return half_size(request.param)
 
 
 def step(t, **options):
@@ -95,12 +96,12 @@ def test_prompts_and_steps_at_many_polls(model):
 
 
 def test_texts_at_many_polls():
-    model = sam_rlx.load_model("sam3-nano")
+    model = half_size("sam3-nano")
     check(lambda: sam_rlx.VideoPredictor(model, FRAMES, num_threads=1), TEXTS)
 
 
 def test_texts_on_a_stream_at_many_polls():
-    model = sam_rlx.load_model("sam3-nano")
+    model = half_size("sam3-nano")
     script = [lambda s: s.add_text("red circle"), *STREAM]
     check(lambda: sam_rlx.VideoPredictor(model, num_threads=1), script)
 
@@ -162,7 +163,7 @@ def test_upstreams_predictor_at_many_polls(tmp_path):
 
     for t, frame in enumerate(FRAMES):
         Image.fromarray(frame).save(tmp_path / f"{t:05}.jpg")
-    predictor = SAM2VideoPredictor(sam_rlx.load_model("sam2-nano"))
+    predictor = SAM2VideoPredictor(half_size("sam2-nano"))
     calm, disturbed = (predictor.init_state(str(tmp_path)) for _ in range(2))
     script = [
         lambda s: predictor.add_new_points_or_box(s, 0, "a", box=BOX["box"]),
@@ -196,7 +197,7 @@ def test_upstreams_predictor_at_many_polls(tmp_path):
 
 @pytest.mark.parametrize("name", ["sam-nano", "sam2-nano", "sam3-nano"])
 def test_an_image_stays_when_the_next_one_is_interrupted(name):
-    predictor = sam_rlx.ImagePredictor(sam_rlx.load_model(name), num_threads=1)
+    predictor = sam_rlx.ImagePredictor(half_size(name), num_threads=1)
     predictor.set_image(FRAMES[0])
     expected = predictor.predict(**POINT).masks
     calls = [
@@ -213,7 +214,7 @@ def test_an_image_stays_when_the_next_one_is_interrupted(name):
 
 @pytest.mark.parametrize("clicks", [False, True])
 def test_concepts_stay_when_a_call_is_interrupted(clicks):
-    predictor = sam_rlx.ConceptPredictor(sam_rlx.load_model("sam3-nano"), num_threads=1)
+    predictor = sam_rlx.ConceptPredictor(half_size("sam3-nano"), num_threads=1)
     core = sam_rlx._core.ConceptPredictor(predictor.model.core, 1, "float", clicks)
     predictor._core = core
     predictor.set_image(FRAMES[0])

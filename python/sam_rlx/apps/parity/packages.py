@@ -5,7 +5,7 @@ import importlib.util
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -212,21 +212,27 @@ def _stand_in_for_triton() -> None:
     sys.modules["triton.language"] = triton.language
 
 
-def _mode(torch: Any, change: Any, skipped: tuple[str, ...] = (), widen: bool = False) -> Any:
-    """Return a mode that passes each argument of PyTorch's functions through `change`.
+def _mode(torch: Any, change: Any, instead: Mapping[str, Any]) -> Any:
+    """Return a mode that passes types, devices and words given to PyTorch through `change`.
 
-    Functions with a name of `skipped` give their argument back, as float64 where `widen`.
+    A function with a name of `instead` is not called: that one is, with its first argument. Every
+    call of a network passes here, so arguments are looked at one by one only where it is needed.
     """
     overrides = importlib.import_module("torch.overrides")
+    kinds = frozenset((torch.dtype, torch.device, str))
 
     class Mode(overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
         def __torch_function__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            if getattr(function, "__name__", "") in skipped and args:
-                return args[0].double() if widen else args[0]
-            named = {key: change(value) for key, value in (kwargs or {}).items()}
-            return function(*map(change, args), **named)
+            other = instead.get(getattr(function, "__name__", ""))
+            if other is not None and args:
+                return other(args[0])
+            if not kinds.isdisjoint(map(type, args)):
+                args = tuple(map(change, args))
+            if not kwargs:
+                return function(*args)
+            return function(*args, **{key: change(value) for key, value in kwargs.items()})
 
     return Mode()
 
@@ -269,16 +275,17 @@ def running(torch: Any, *, exact: bool = False) -> Iterator[None]:
         named = isinstance(value, str) and value.startswith("cuda")
         return torch.device("cpu") if device or named else value
 
-    narrowing = ("float", "half", "bfloat16")
+    instead = dict.fromkeys(("cuda", "pin_memory"), lambda tensor: tensor)
+    if exact:
+        instead |= dict.fromkeys(("float", "half", "bfloat16"), lambda tensor: tensor.double())
     before = torch.get_default_dtype()
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         stack.enter_context(mock.patch.object(torch.jit, "script", lambda module: module))
-        stack.enter_context(_mode(torch, change, ("cuda", "pin_memory")))
+        stack.enter_context(_mode(torch, change, instead))
         stack.enter_context(_quiet())
         if exact:
-            stack.enter_context(_mode(torch, change, narrowing, widen=True))
             torch.set_default_dtype(torch.float64)
         try:
             with torch.no_grad():
