@@ -8,6 +8,7 @@ import io as streams
 import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -336,6 +337,17 @@ def test_a_clip_that_was_written_is_read(video: VideoWidget, tmp_path: Path, for
     assert by_frame(other) == wanted
     assert len(other.objects) == 2
     other.close()
+
+
+def test_object_1000_is_not_of_the_next_class(video: VideoWidget, tmp_path: Path) -> None:
+    documents = video._session.project.history.documents
+    ((key, document),) = documents.items()
+    documents[key] = replace(document, next_number=1000)
+    video.start(0, shapes()[2])
+    video.commit()
+    with pytest.raises(InvalidArgumentError, match="objects: expected numbers up to 999, found 1000"):
+        video.export(tmp_path / "mots", "mots")
+    assert not (tmp_path / "mots").exists()
 
 
 def test_clips_by_their_rules(video: VideoWidget, tmp_path: Path) -> None:

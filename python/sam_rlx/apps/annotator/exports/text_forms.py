@@ -11,6 +11,9 @@ import numpy as np
 from sam_rlx import _core
 from sam_rlx._internal.formats import geojson, yolo
 from sam_rlx.apps.annotator.exports.work import Options, Work, below, put_image
+from sam_rlx.errors import InvalidArgumentError
+
+_MOTS_NUMBERS = 999  # of the objects: the next one would be of the next class
 
 
 def write_yolo(folder: Path, work: Work, options: Options) -> None:
@@ -42,6 +45,10 @@ def write_mots(folder: Path, work: Work, options: Options) -> None:
     """
     clip = work.clip
     assert clip is not None
+    if clip.numbers and clip.numbers[-1] > _MOTS_NUMBERS:
+        raise InvalidArgumentError(
+            f"objects: expected numbers up to {_MOTS_NUMBERS}, found {clip.numbers[-1]}"
+        )
     height, width = clip.hw
     with below(folder, f"{Path(clip.name).stem or 'clip'}.txt").open("w", encoding="ascii") as file:
         for still in work.stills:
