@@ -55,6 +55,13 @@ def arm(session: nox.Session) -> None:
     session.run("pytest", "--full", *tests, *session.posargs)
 
 
+@nox.session
+def arm_wheel(session: nox.Session) -> None:
+    """Cross-build the wheel for ARM, and try it in an emulator (root, debootstrap, qemu-user)."""
+    session.install("-e", ".[cli]", *BUILD_REQUIREMENTS, "ziglang")
+    session.run("python", "tests/nightly/arm_wheel.py", *session.posargs)
+
+
 def configure_preset(session: nox.Session, preset: str) -> Path:
     """Configure a CMake preset: the build folder."""
     session.install(*BUILD_REQUIREMENTS)

@@ -35,7 +35,7 @@ WORDS = {
 # transformers and of Ultralytics, an argument of driverflow, a key of YouTube-VIS.
 FOREIGN = re.compile(
     r"OMP_PLACES|omp_get_(num_places|place_\w+)"
-    r"|(general|sam3)\.arch|SYS_arch_prctl|ARCH_REQ_XCOMP_PERM"
+    r"|(general|sam3)\.arch|--arch=|SYS_arch_prctl|ARCH_REQ_XCOMP_PERM"
     r"|\bphrases=|output_bboxes_masks?|\.pts\b|\bbboxes=|\"bboxes\""
     r"|binarize_mask_from_pts(_for_mem_enc)?|is_mask_from_pts"
 )
