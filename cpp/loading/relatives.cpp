@@ -23,6 +23,9 @@ struct Relative {
 };
 
 constexpr std::string_view kOtherEncoder = "its image encoder is another network";
+constexpr std::string_view kOtherStudent =
+    "its image encoder is another network: load efficientsam3_repvit.pt or "
+    "efficientsam3_tinyvit.pt";
 constexpr std::string_view kOtherNetwork = "its network is another one";
 constexpr std::string_view kLora =
     "load the model that it was trained for with lora= and this file (on the command line --lora), "
@@ -55,6 +58,9 @@ constexpr Relative kRelatives[] = {
     {"image_encoder.neck.input_ops.", "EfficientViT-SAM", kOtherEncoder, "sam"},
     {"mask_decoder.final_output_upscaling_layers.", "EfficientSAM", kOtherEncoder, "sam"},
     {"prompt_encoder.bbox_top_left_embeddings.", "EfficientSAM", kOtherEncoder, "sam"},
+    {"trunk.model.backbone.model.input_stem.", "EfficientSAM3 (EfficientViT)", kOtherStudent},
+    {"trunk.model.student_trunk.backbone.model.input_stem.", "EfficientSAM3 (EfficientViT)",
+     kOtherStudent},
     {"image_encoder.neck.convs.0.conv_1x1.", "EfficientTAM", kOtherNetwork, "sam2"},
 };
 

@@ -136,7 +136,7 @@ decltype(TestLayer::run) make_depthwise_conv_bn(const py::dict& c, const Weights
 
 decltype(TestLayer::run) make_mb_conv(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(
-      sam::MBConv(c["channels"].cast<std::int64_t>(), c["hidden"].cast<std::int64_t>()), w, k);
+      trunks::MBConv(c["channels"].cast<std::int64_t>(), c["hidden"].cast<std::int64_t>()), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     Tensor y(shape_of(x, "x"));
@@ -148,8 +148,8 @@ decltype(TestLayer::run) make_mb_conv(const py::dict& c, const Weights& w, const
 decltype(TestLayer::run) make_patch_merging(const py::dict& c, const Weights& w,
                                             const KernelTable& k) {
   const auto layer =
-      loaded(sam::PatchMerging(c["dim"].cast<std::int64_t>(), c["out_dim"].cast<std::int64_t>(),
-                               c["stride"].cast<std::int64_t>()),
+      loaded(trunks::PatchMerging(c["dim"].cast<std::int64_t>(), c["out_dim"].cast<std::int64_t>(),
+                                  c["stride"].cast<std::int64_t>()),
              w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
@@ -159,11 +159,11 @@ decltype(TestLayer::run) make_patch_merging(const py::dict& c, const Weights& w,
 
 decltype(TestLayer::run) make_tiny_vit_block(const py::dict& c, const Weights& w,
                                              const KernelTable& k) {
-  const sam::TinyViTConfig config{.embed_dims = {c["dim"].cast<std::int64_t>()},
-                                  .depths = {1},
-                                  .num_heads = {c["num_heads"].cast<std::int64_t>()},
-                                  .window_sizes = {c["window_size"].cast<std::int64_t>()}};
-  const auto layer = loaded(sam::TinyViTBlock(config, 0), w, k);
+  const trunks::TinyViTConfig config{.embed_dims = {c["dim"].cast<std::int64_t>()},
+                                     .depths = {1},
+                                     .num_heads = {c["num_heads"].cast<std::int64_t>()},
+                                     .window_sizes = {c["window_size"].cast<std::int64_t>()}};
+  const auto layer = loaded(trunks::TinyViTBlock(config, 0), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     Tensor y(shape_of(x, "x"));
@@ -175,9 +175,9 @@ decltype(TestLayer::run) make_tiny_vit_block(const py::dict& c, const Weights& w
 decltype(TestLayer::run) make_tiny_vit(const py::dict& c, const Weights& w, const KernelTable& k) {
   sam::ImageEncoderConfig config{.img_size = c["img_size"].cast<std::int64_t>(),
                                  .out_chans = c["out_chans"].cast<std::int64_t>(),
-                                 .tiny_vit = read_config<sam::TinyViTConfig>(c)};
+                                 .tiny_vit = read_config<trunks::TinyViTConfig>(c)};
   config.patch_size = config.tiny_vit->stride();
-  const auto layer = loaded(sam::TinyViT(config), w, k);
+  const auto layer = loaded(sam::TinyViTEncoder(config), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     return result_of(layer->forward(ctx, view_of(x, "x")));
@@ -373,15 +373,15 @@ const Makers& sam_makers() {
       {"layers.PointwiseConvBN", make_pointwise_conv_bn},
       {"sam.Block", make_block},
       {"sam.ImageEncoderViT", make_image_encoder},
-      {"sam.MBConv", make_mb_conv},
+      {"trunks.MBConv", make_mb_conv},
       {"sam.MaskDecoder", make_mask_decoder},
       {"sam.MaskDecoderHQ", make_mask_decoder_hq},
       {"sam.Neck", make_neck},
       {"sam.PatchEmbed", make_patch_embed},
-      {"sam.PatchMerging", make_patch_merging},
+      {"trunks.PatchMerging", make_patch_merging},
       {"sam.PromptEncoder", make_prompt_encoder},
       {"sam.TinyViT", make_tiny_vit},
-      {"sam.TinyViTBlock", make_tiny_vit_block},
+      {"trunks.TinyViTBlock", make_tiny_vit_block},
       {"sam.TwoWayAttentionBlock", make_two_way_block},
       {"sam.TwoWayTransformer", make_two_way_transformer},
   };

@@ -88,7 +88,9 @@ Run make_hiera(const py::dict& c, const Weights& w, const KernelTable& k) {
 }
 
 Run make_rep_vit(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const auto layer = loaded(sam2::RepVit(read_config<sam2::RepVitConfig>(c)), w, k);
+  auto config = read_config<trunks::RepVitConfig>(c);
+  config.listed = get<bool>(c, "listed", false);
+  const auto layer = loaded(trunks::RepVit(config), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     return per_image(ctx, view_of(x, "x"),
@@ -97,10 +99,10 @@ Run make_rep_vit(const py::dict& c, const Weights& w, const KernelTable& k) {
 }
 
 Run make_rep_vit_block(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const sam2::RepVitConfig config{.mlp_ratio = get<std::int64_t>(c, "mlp_ratio", 2),
-                                  .fused = get<bool>(c, "fused", false)};
+  const trunks::RepVitConfig config{.mlp_ratio = get<std::int64_t>(c, "mlp_ratio", 2),
+                                    .fused = get<bool>(c, "fused", false)};
   const auto layer = loaded(
-      sam2::RepVitBlock(c["dim"].cast<std::int64_t>(), config, c["use_se"].cast<bool>()), w, k);
+      trunks::RepVitBlock(c["dim"].cast<std::int64_t>(), config, c["use_se"].cast<bool>()), w, k);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     Tensor out(shape_of(x, "x"));
@@ -110,10 +112,10 @@ Run make_rep_vit_block(const py::dict& c, const Weights& w, const KernelTable& k
 }
 
 Run make_rep_vit_downsample(const py::dict& c, const Weights& w, const KernelTable& k) {
-  const sam2::RepVitConfig config{.mlp_ratio = get<std::int64_t>(c, "mlp_ratio", 2)};
+  const trunks::RepVitConfig config{.mlp_ratio = get<std::int64_t>(c, "mlp_ratio", 2)};
   const auto out_dim = c["out_dim"].cast<std::int64_t>();
   const auto layer =
-      loaded(sam2::RepVitDownsample(c["dim"].cast<std::int64_t>(), out_dim, config), w, k);
+      loaded(trunks::RepVitDownsample(c["dim"].cast<std::int64_t>(), out_dim, config), w, k);
   return [layer, out_dim](Context& ctx, const Arrays& in) {
     const Array<float> x = array_of(in, "x");
     Tensor out({x.shape(0), (x.shape(1) - 1) / 2 + 1, (x.shape(2) - 1) / 2 + 1, out_dim});
@@ -198,7 +200,7 @@ Run make_image_encoder(const py::dict& c, const Weights& w, const KernelTable& k
 // With RepViT.
 Run make_edge_tam_image_encoder(const py::dict& c, const Weights& w, const KernelTable& k) {
   sam2::ImageEncoderConfig config{.trunk = {},
-                                  .rep_vit = read_config<sam2::RepVitConfig>(c),
+                                  .rep_vit = read_config<trunks::RepVitConfig>(c),
                                   .neck = read_config<sam2::FpnNeckConfig>(c),
                                   .scalp = get<std::int64_t>(c, "scalp", 1)};
   const auto layer = loaded(sam2::ImageEncoder(config), w, k);
@@ -251,9 +253,9 @@ const Makers& sam2_image_makers() {
       {"sam2.ImageEncoder", make_image_encoder},
       {"sam2.MultiScaleBlock", make_multi_scale_block},
       {"sam2.PatchEmbed", make_patch_embed},
-      {"sam2.RepVit", make_rep_vit},
-      {"sam2.RepVitBlock", make_rep_vit_block},
-      {"sam2.RepVitDownsample", make_rep_vit_downsample},
+      {"trunks.RepVit", make_rep_vit},
+      {"trunks.RepVitBlock", make_rep_vit_block},
+      {"trunks.RepVitDownsample", make_rep_vit_downsample},
   };
   return table;
 }

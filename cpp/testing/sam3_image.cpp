@@ -29,6 +29,26 @@ Run make_vit(const py::dict& c, const Weights& w, const KernelTable& k) {
   };
 }
 
+// `rep_vit` or `tiny_vit`: the sizes of the one that there is.
+Run make_student(const py::dict& c, const Weights& w, const KernelTable& k) {
+  auto config = read_config<sam3::ViTConfig>(c);
+  config.student.emplace();
+  if (c.contains("rep_vit")) {
+    auto rep_vit = read_config<trunks::RepVitConfig>(c["rep_vit"].cast<py::dict>());
+    rep_vit.listed = true;
+    config.student->rep_vit = rep_vit;
+  } else {
+    auto tiny_vit = read_config<trunks::TinyViTConfig>(c["tiny_vit"].cast<py::dict>());
+    tiny_vit.halves_all = true;
+    config.student->tiny_vit = tiny_vit;
+  }
+  const auto layer = loaded(sam3::StudentTrunk(config), w, k);
+  return [layer](Context& ctx, const Arrays& in) {  // x (1, S, S, 3)
+    const Array<float> x = array_of(in, "x");
+    return result_of(layer->forward(ctx, view_of(x, "x")));
+  };
+}
+
 // Levels without a trunk. `s0_dim`, `s1_dim`: widths of projections that are folded in.
 struct ProjectedBranches {
   std::vector<sam3::NeckBranch> convs;
@@ -71,7 +91,7 @@ Run make_dual_neck(const py::dict& c, const Weights& w, const KernelTable& k) {
   const auto layer = loaded(sam3::Sam3DualViTDetNeck(read_config<sam3::VisionConfig>(c)), w, k);
   return [layer](Context& ctx, const Arrays& in) -> py::object {  // x (1, S, S, 3)
     const Array<float> x = array_of(in, "x");
-    const View map = layer->trunk.forward(ctx, view_of(x, "x"));
+    const View map = layer->forward_trunk(ctx, view_of(x, "x"));
     py::list results;
     for (const auto* const branches : {&layer->convs, &layer->sam2_convs}) {
       if (branches->empty()) continue;
@@ -90,6 +110,7 @@ const Makers& sam3_image_makers() {
       {"sam3.Block", make_sam3_block},
       {"sam3.NeckBranches", make_branches},
       {"sam3.Sam3DualViTDetNeck", make_dual_neck},
+      {"sam3.StudentTrunk", make_student},
       {"sam3.ViT", make_vit},
   };
   return table;

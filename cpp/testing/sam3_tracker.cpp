@@ -69,7 +69,7 @@ Run make_clicks(const py::dict& c, const Weights& w, const KernelTable& k) {
     const sam2::Sam2Heads& heads = layer->tracker.heads;
     const sam2::MaskDecoder& decoder = heads.sam_mask_decoder;
     const Array<float> image = array_of(in, "image");
-    const View map = layer->vision_backbone.trunk.forward(ctx, view_of(image, "image"));
+    const View map = layer->vision_backbone.forward_trunk(ctx, view_of(image, "image"));
     layer->tracker.forward_image(ctx, layer->vision_backbone, map, *features);
     const View embedding = heads.add_no_mem_embed(ctx, features->embedding);
     const sam2::MaskDecoder::Decoded decoded =

@@ -10,6 +10,7 @@
 #include "loading/preprocessor.h"
 #include "loading/releases.h"
 #include "loading/sizes_text.h"
+#include "loading/trunks.h"
 
 namespace sam_rlx {
 namespace {
@@ -52,8 +53,10 @@ constexpr const char* kIouLayers = "mask_decoder.iou_prediction_head.layers.";
 constexpr const char* kHqConvolution = "mask_decoder.compress_vit_feat.0.weight";
 // Any of these tells SAM-HQ, so that a file with some of them is told what it lacks.
 constexpr std::string_view kHqParts[] = {
-    "mask_decoder.hf_token.",          "mask_decoder.hf_mlp.",
-    "mask_decoder.compress_vit_feat.", "mask_decoder.embedding_encoder.",
+    "mask_decoder.hf_token.",
+    "mask_decoder.hf_mlp.",
+    "mask_decoder.compress_vit_feat.",
+    "mask_decoder.embedding_encoder.",
     "mask_decoder.embedding_maskfeature.",
 };
 
@@ -88,10 +91,10 @@ void finish(sam::SamConfig& config, const std::string& where) {
   }
   const std::optional<sam::HqConfig>& hq = config.mask_decoder.hq;
   if (hq && hq->vit_dim != e.early_dim()) {
-    fail<CheckpointError>(where + ": " + kHqConvolution,
-                          std::to_string(e.early_dim()) +
-                              " channels, as the trunk's early map has (0: it has none)",
-                          std::to_string(hq->vit_dim));
+    fail<CheckpointError>(
+        where + ": " + kHqConvolution,
+        std::to_string(e.early_dim()) + " channels, as the trunk's early map has (0: it has none)",
+        std::to_string(hq->vit_dim));
   }
 }
 
@@ -201,56 +204,14 @@ void read_encoder(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
 
 constexpr const char* kTinyViTPatch = "image_encoder.patch_embed.seq.0.c.weight";
 
-bool is_lite_med_sam(const sam::TinyViTConfig& trunk) { return trunk.patch_kernel == 1; }
+bool is_lite_med_sam(const trunks::TinyViTConfig& trunk) { return trunk.patch_kernel == 1; }
 
-// One layer of TinyViT: convolutions in the first one, attention in the others.
-void read_tiny_vit_layer(const StateDict& state_dict, sam::TinyViTConfig& t) {
-  const std::string layer = "image_encoder.layers." + std::to_string(t.num_layers()) + ".";
-  const std::string block = layer + "blocks.0.";
-  const bool first = t.num_layers() == 0;
-  const TensorEntry& hidden = first ? required_tensor(state_dict, block + "conv1.c.weight", 4)
-                                    : required_tensor(state_dict, block + "mlp.fc1.weight", 2);
-  const std::int64_t width = size_of(hidden, 1);
-  t.embed_dims.push_back(width);
-  t.depths.push_back(
-      count_of(state_dict, layer + "blocks.", first ? ".conv1.c.weight" : ".mlp.fc1.weight"));
-  (first ? t.mbconv_expand_ratio : t.mlp_ratio) = size_of(hidden, 0) / width;
-  if (first) return;
-  const TensorEntry& biases = required_tensor(state_dict, block + "attn.attention_biases", 2);
-  std::int64_t window = 1;
-  while ((window + 1) * (window + 1) <= size_of(biases, 1)) ++window;
-  t.num_heads.push_back(size_of(biases, 0));
-  t.window_sizes.push_back(window);
-  t.local_conv_size = size_of(required_tensor(state_dict, block + "local_conv.c.weight", 4), 3);
-}
-
-// All but the side of the input: upstream's, or LiteMedSAM's where the first convolutions keep the
-// side of the map. Upstream gives the first layer heads and windows too, which it does
-// not use: as the layer behind it has them.
+// Of the input LiteMedSAM has another side.
 void read_tiny_vit(const StateDict& state_dict, sam::ImageEncoderConfig& e) {
-  sam::TinyViTConfig t;
-  t.patch_kernel = size_of(required_tensor(state_dict, kTinyViTPatch, 4), 3);
-  const auto has_layer = [&] {
-    const std::string begin = "image_encoder.layers." + std::to_string(t.num_layers());
-    return state_dict.contains(begin + ".blocks.0.conv1.c.weight") ||
-           state_dict.contains(begin + ".blocks.0.mlp.fc1.weight");
-  };
-  while (has_layer()) read_tiny_vit_layer(state_dict, t);
-  if (!t.num_heads.empty()) {
-    const std::int64_t head = std::max<std::int64_t>(t.embed_dims[1] / t.num_heads[0], 1);
-    t.num_heads.insert(t.num_heads.begin(), std::max<std::int64_t>(t.embed_dims[0] / head, 1));
-    t.window_sizes.insert(t.window_sizes.begin(), t.window_sizes[0]);
-  }
-  if (!t.fits()) {
-    fail<CheckpointError>(
-        state_dict.source + ": image_encoder.layers",
-        "layers of TinyViT, whose sizes divide each other",
-        std::to_string(t.num_layers()) + " layers of widths " + dims_text(t.embed_dims));
-  }
-  e.img_size = is_lite_med_sam(t) ? 256 : 1024;
-  e.patch_size = t.stride();
+  e.tiny_vit = tiny_vit_of(state_dict, "image_encoder.");
+  e.img_size = is_lite_med_sam(*e.tiny_vit) ? 256 : 1024;
+  e.patch_size = e.tiny_vit->stride();
   e.out_chans = size_of(required_tensor(state_dict, "image_encoder.neck.0.weight", 4), 0);
-  e.tiny_vit = std::move(t);
 }
 
 // The decoder has 8 heads in every release.
@@ -361,8 +322,7 @@ sam::SamConfig found_config(const StateDict& state_dict) {
     return config_from_folder(*folder, state_dict);
   }
   const std::optional<ConfigReader> reader = config_in(state_dict, kFileNames);
-  return reader ? config_from_file(*reader, state_dict)
-                : config_from_tensors(state_dict);
+  return reader ? config_from_file(*reader, state_dict) : config_from_tensors(state_dict);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ bool trunk_fits(const sam2::HieraConfig& c) {
   });
 }
 
-bool trunk_fits(const sam2::RepVitConfig& c) {
+bool trunk_fits(const trunks::RepVitConfig& c) {
   return !c.embed_dim.empty() && c.embed_dim.size() <= 8 && c.depth.size() == c.embed_dim.size() &&
          c.embed_dim.front() % 2 == 0 && c.image_size % c.image_size_step() == 0 &&
          std::all_of(c.embed_dim.begin(), c.embed_dim.end(),
@@ -90,7 +90,7 @@ std::vector<std::int64_t> channel_list(const sam2::ImageEncoderConfig& encoder) 
 }
 
 sam2::Sam2Config config_from_file(const ConfigReader& reader, const std::string& variant,
-                                  const std::optional<sam2::RepVitConfig>& rep_vit) {
+                                  const std::optional<trunks::RepVitConfig>& rep_vit) {
   sam2::Sam2Config config;
   config.variant = variant;
   sam2::ImageEncoderConfig& encoder = config.image_encoder;
@@ -107,9 +107,9 @@ sam2::Sam2Config config_from_file(const ConfigReader& reader, const std::string&
 
 // RepViT's sizes, all but the side of the input. Its stages are named in two ways: with batch
 // norms, or fused.
-std::optional<sam2::RepVitConfig> rep_vit_of(const StateDict& state_dict) {
+std::optional<trunks::RepVitConfig> rep_vit_of(const StateDict& state_dict) {
   const std::string body = std::string(kTrunk) + "body.", stages = body + "stages_";
-  sam2::RepVitConfig config;
+  trunks::RepVitConfig config;
   config.fused = state_dict.contains(body + "stem.conv1.weight");
   if (!config.fused && !state_dict.contains(body + "stem.conv1.c.weight")) return std::nullopt;
   const std::string mixer = std::string(".channel_mixer.conv1") + (config.fused ? "" : ".c");
@@ -396,7 +396,7 @@ sam2::Sam2Config config_without_folder(const StateDict& state_dict) {
 }
 
 // The architecture has the sizes of the release; timm takes others as arguments.
-void write_rep_vit(FolderWriter& folder, const sam2::RepVitConfig& trunk) {
+void write_rep_vit(FolderWriter& folder, const trunks::RepVitConfig& trunk) {
   if (trunk.fused) {
     fail<UnsupportedError>("folders of transformers", "batch norms as in Meta's file",
                            "batch norms that are a part of the convolutions");
@@ -405,7 +405,7 @@ void write_rep_vit(FolderWriter& folder, const sam2::RepVitConfig& trunk) {
   folder.value(backbone + "model_type", "timm_wrapper");
   folder.value(backbone + "architecture", "repvit_m1");
   folder.value(backbone + "num_classes", 2);  // it does not read a config without
-  const sam2::RepVitConfig known;
+  const trunks::RepVitConfig known;
   if (trunk.embed_dim == known.embed_dim && trunk.depth == known.depth &&
       trunk.mlp_ratio == known.mlp_ratio) {
     return;

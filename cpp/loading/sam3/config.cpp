@@ -15,6 +15,7 @@
 #include "loading/sam2/heads_config.h"
 #include "loading/sam3/names.h"
 #include "loading/sizes_text.h"
+#include "loading/trunks.h"
 
 namespace sam_rlx {
 namespace {
@@ -32,7 +33,14 @@ constexpr std::string_view kDetectorParts[] = {
 
 // ---------------------------------------------------------------- sizes that fit each other
 
+bool student_fits(const sam3::ViTConfig& c) {
+  const auto& rep_vit = c.student->rep_vit;
+  return c.img_size % c.patch_size == 0 && c.grid() <= kMaxGrid &&
+         (!rep_vit || (rep_vit->image_size == c.img_size && rep_vit->in_chans == c.in_chans));
+}
+
 bool trunk_fits(const sam3::ViTConfig& c) {
+  if (c.student) return student_fits(c);
   const std::vector<std::int64_t>& blocks = c.global_att_blocks;
   const bool ascending =
       std::adjacent_find(blocks.begin(), blocks.end(), std::greater_equal<>()) == blocks.end();
@@ -88,6 +96,29 @@ bool is_3_1(const StateDict& state_dict) {
   return has_multiplex(state_dict) || three;
 }
 
+// ---------------------------------------------------------------- student
+
+const std::string kStudent = kVisionBackbone + "trunk.model.";  // EfficientSAM3's trunk
+
+// For the side of the release; another one may be set.
+std::optional<sam3::StudentConfig> student_of(const StateDict& state_dict) {
+  const std::string backbone = kStudent + "backbone.model.";
+  sam3::StudentConfig student;
+  if (any_begins_with(state_dict, backbone + "features.")) {
+    student.rep_vit = listed_rep_vit_of(state_dict, backbone);
+    student.rep_vit->image_size = sam3::ViTConfig().img_size;
+  } else if (any_begins_with(state_dict, backbone + "patch_embed.")) {
+    student.tiny_vit = tiny_vit_of(state_dict, backbone);
+    student.tiny_vit->halves_all = true;
+  } else {
+    return std::nullopt;
+  }
+  return student;
+}
+
+// Of the part that takes the place of ViT: its sizes are what the tensors tell.
+constexpr const char* kStudentText = "a student of SAM 3's trunk";
+
 // ---------------------------------------------------------------- metadata
 
 // Files of this project's training have all fields on one level, with upstream's names.
@@ -100,7 +131,10 @@ sam3::Sam3Config config_from_file(const ConfigReader& reader, const StateDict& s
   sam3::Sam3Config config;
   config.variant = variant_in(state_dict);
   config.has_detector = has_detector(state_dict);
+  sam3::ViTConfig& trunk = config.vision.trunk;
+  trunk.student = student_of(state_dict);
   visit_fields(config, reader);
+  if (trunk.student && trunk.student->rep_vit) trunk.student->rep_vit->image_size = trunk.img_size;
   check_sizes(config, ConfigReader::kWhere);
   return config;
 }
@@ -153,8 +187,10 @@ std::string sizes_text(const StateDict& state_dict) {
   const auto count = [&](const std::string& begin) {
     return std::to_string(count_of(state_dict, begin, ".norm1.weight"));
   };
-  const std::string sizes = "trunk of width " + size(trunk + "patch_embed.proj.weight", 4, 0) +
-                            " with " + count(trunk + "blocks.") + " blocks";
+  const std::string sizes =
+      student_of(state_dict) ? kStudentText
+                             : "trunk of width " + size(trunk + "patch_embed.proj.weight", 4, 0) +
+                                   " with " + count(trunk + "blocks.") + " blocks";
   if (!has_detector(state_dict)) return sizes;
   return sizes + ", text of width " + size(token_table(state_dict), 2, 1) + ", detector of width " +
          size(layers + "decoder.query_embed.weight", 2, 1) + " with " +
@@ -163,8 +199,10 @@ std::string sizes_text(const StateDict& state_dict) {
 }
 
 std::string sizes_text(const sam3::Sam3Config& c) {
-  const std::string sizes = "trunk of width " + std::to_string(c.vision.trunk.embed_dim) +
-                            " with " + std::to_string(c.vision.trunk.depth) + " blocks";
+  const std::string sizes = c.vision.trunk.student
+                                ? kStudentText
+                                : "trunk of width " + std::to_string(c.vision.trunk.embed_dim) +
+                                      " with " + std::to_string(c.vision.trunk.depth) + " blocks";
   if (!c.has_detector) return sizes;
   return sizes + ", text of width " + std::to_string(c.text.width) + ", detector of width " +
          std::to_string(c.detector.d_model) + " with " + std::to_string(c.detector.encoder_layers) +
@@ -183,6 +221,8 @@ sam3::Sam3Config released_parts(const StateDict& state_dict) {
     config.text = mobile_clip_of(state_dict);
     config.variant = "litetext";
   }
+  config.vision.trunk.student = student_of(state_dict);
+  if (config.vision.trunk.student) config.variant = "efficientsam3";
   return config;
 }
 
@@ -342,6 +382,9 @@ void read_optional_parts(const StateDict& state_dict, sam3::Sam3Config& config) 
       table == nullptr || table->dims.size() < 2 ? 0 : table->dims.size() - 2;
   trunk.pretrain_use_cls_token = table == nullptr || table->dims.size() < 2 ||
                                  table->dims[rows_axis] != trunk.table_grid() * trunk.table_grid();
+  // Some files of EfficientSAM3 take texts alone.
+  config.detector.geometry =
+      !trunk.student || any_begins_with(state_dict, "detector.geometry_encoder.");
   config.detector.encode_points = any_begins_with(state_dict, "detector.geometry_encoder.points_");
 }
 
@@ -414,6 +457,10 @@ Json sam3_folder_config(const StateDict& state_dict, sam3::Sam3Config config) {
   const bool memory = config.tracker && config.tracker->memory;
   if (config.version() != "3.0") {
     fail<UnsupportedError>(state_dict.source, "SAM 3, for a folder of transformers", "SAM 3.1");
+  }
+  if (config.vision.trunk.student) {
+    fail<UnsupportedError>(state_dict.source, "SAM 3's trunk, for a folder of transformers",
+                           "a student of it (EfficientSAM3)");
   }
   if (config.has_detector && config.text.mobile_clip) {
     fail<UnsupportedError>(state_dict.source, "SAM 3's text encoder, for a folder of transformers",

@@ -15,6 +15,7 @@ constexpr Sign kSigns[] = {
     {"sam2_predictor.model.", Dialect::kMeta},
     {"backbone.vision_backbone.trunk.pos_embed", Dialect::kMeta},
     {"backbone.visual.trunk.pos_embed", Dialect::kMeta},
+    {"backbone.vision_backbone.trunk.model.", Dialect::kMeta},
     {"visual.trunk.ln_pre.", Dialect::kMeta},
     {"trunk.ln_pre.", Dialect::kMeta},
     {"detector_model.", Dialect::kHuggingFace},
@@ -89,6 +90,9 @@ constexpr KeyRow kGgufNames[] = {
     {"vision.trunk.pretrain_img_size", "vision.pretrain_image_size"},
     {"vision.trunk.rope_theta", "vision.rope.theta"},
     {"vision.trunk.norm_pre", "vision.norm_pre"},
+    {"vision.trunk.student.network", "vision.student.network"},
+    {"vision.trunk.student.embed_dims", "vision.student.embedding_lengths"},
+    {"vision.trunk.student.depths", "vision.student.block_counts"},
     {"text.width", "text.embedding_length"},
     {"text.layers", "text.block_count"},
     {"text.heads", "text.attention.head_count"},
@@ -114,6 +118,14 @@ constexpr KeyRow kParts[] = {
     {"backbone.visual.", "backbone.vision_backbone."},
     {"visual.", "backbone.vision_backbone."},
     {"trunk.", "backbone.vision_backbone.trunk."},
+};
+
+// EfficientSAM3's trunk, as training names it and as the published files do.
+constexpr KeyRow kStudentParts[] = {
+    {"detector.backbone.vision_backbone.trunk.model.student_trunk.",
+     "detector.backbone.vision_backbone.trunk.model."},
+    {"detector.backbone.vision_backbone.trunk.student_trunk.",
+     "detector.backbone.vision_backbone.trunk.model."},
 };
 
 // Other spellings of Meta's names. A head of one layer is written without its number.
@@ -174,6 +186,7 @@ void to_meta(StateDict& state_dict, Dialect dialect) {
   } else {
     sam3_from_hugging_face(state_dict);
   }
+  respell(state_dict, kStudentParts);
   respell(state_dict, kSpellings);
 }
 

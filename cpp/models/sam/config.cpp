@@ -42,39 +42,13 @@ ImageEncoderConfig vit_l() { return vit(1024, 24, 16); }
 ImageEncoderConfig vit_h() { return vit(1280, 32, 16); }
 
 ImageEncoderConfig vit_t() {
-  return {.tiny_vit = TinyViTConfig{.embed_dims = {64, 128, 160, 320},
-                                    .depths = {2, 2, 6, 2},
-                                    .num_heads = {2, 4, 5, 10},
-                                    .window_sizes = {7, 7, 14, 7}}};
+  return {.tiny_vit = trunks::TinyViTConfig{.embed_dims = {64, 128, 160, 320},
+                                            .depths = {2, 2, 6, 2},
+                                            .num_heads = {2, 4, 5, 10},
+                                            .window_sizes = {7, 7, 14, 7}}};
 }
 
 }  // namespace
-
-// The widths behind which upstream keeps the map: the last ones of TinyViT 5M, 11M and 21M.
-std::int64_t TinyViTConfig::merge_stride(std::int64_t layer) const {
-  if (layer + 1 == num_layers()) return 1;
-  const std::int64_t width = embed_dims[static_cast<std::size_t>(layer + 1)];
-  return width == 320 || width == 448 || width == 576 ? 1 : 2;
-}
-
-std::int64_t TinyViTConfig::stride() const {
-  std::int64_t stride = patch_stride();
-  for (std::int64_t i = 0; i < num_layers(); ++i) stride *= merge_stride(i);
-  return stride;
-}
-
-bool TinyViTConfig::fits() const {
-  const std::size_t layers = embed_dims.size();
-  if (layers < 1 || layers > 8 || depths.size() != layers || num_heads.size() != layers ||
-      window_sizes.size() != layers || patch_kernel % 2 == 0 || local_conv_size % 2 == 0 ||
-      embed_dims.front() % 2 != 0) {
-    return false;
-  }
-  for (std::size_t i = 0; i < layers; ++i) {
-    if (embed_dims[i] % num_heads[i] != 0) return false;
-  }
-  return true;
-}
 
 bool ImageEncoderConfig::is_global(std::int64_t block) const {
   return std::find(global_attn_indexes.begin(), global_attn_indexes.end(), block) !=
@@ -86,7 +60,7 @@ std::int64_t ImageEncoderConfig::early_dim() const {
     const auto block = std::min_element(global_attn_indexes.begin(), global_attn_indexes.end());
     return block != global_attn_indexes.end() && *block < depth ? embed_dim : 0;
   }
-  const TinyViTConfig& t = *tiny_vit;
+  const trunks::TinyViTConfig& t = *tiny_vit;
   const bool whole =
       t.num_layers() >= 2 && t.patch_stride() * t.merge_stride(0) * t.merge_stride(1) == t.stride();
   return whole ? t.embed_dims[std::min<std::size_t>(2, t.embed_dims.size() - 1)] : 0;

@@ -12,40 +12,9 @@
 #include "layers/layer.h"
 #include "layers/release.h"
 #include "layers/rules.h"
+#include "models/trunks/config.h"
 
 namespace sam_rlx::sam {
-
-// A trunk of convolutions, and then of attention in windows, whose map gets coarser.
-// Upstream: mobile_sam/modeling/tiny_vit_sam.py, TinyViT.
-struct TinyViTConfig {
-  std::int64_t patch_kernel = 3;  // of the two first convolutions: 3 with stride 2, or 1
-  std::vector<std::int64_t> embed_dims, depths, num_heads, window_sizes;  // one a layer
-  std::int64_t mlp_ratio = 4;
-  std::int64_t mbconv_expand_ratio = 4;
-  std::int64_t local_conv_size = 3;
-
-  template <class V>
-  void fields(V& v) {
-    v("patch_kernel", patch_kernel, 1, 3);
-    v("embed_dims", embed_dims, 1, kMaxConfigSize);
-    v("depths", depths, 1, 1024);
-    v("num_heads", num_heads, 1, kMaxConfigSize);
-    v("window_sizes", window_sizes, 1, 4096);
-    v("mlp_ratio", mlp_ratio, 1, 1024);
-    v("mbconv_expand_ratio", mbconv_expand_ratio, 1, 1024);
-    v("local_conv_size", local_conv_size, 1, 15);
-  }
-
-  std::int64_t num_layers() const { return static_cast<std::int64_t>(embed_dims.size()); }
-  // By how much a side gets smaller in the first convolutions together, behind a layer, and in all.
-  std::int64_t patch_stride() const { return patch_kernel == 3 ? 4 : 1; }
-  std::int64_t merge_stride(std::int64_t layer) const;
-  std::int64_t stride() const;
-  // Whether the lists are as long as each other, and sizes divide each other.
-  bool fits() const;
-
-  bool operator==(const TinyViTConfig&) const = default;
-};
 
 // Upstream: segment_anything/modeling/image_encoder.py, ImageEncoderViT.
 struct ImageEncoderConfig {
@@ -62,7 +31,7 @@ struct ImageEncoderConfig {
   std::vector<std::int64_t> global_attn_indexes = {};
   // Instead of widths, heads, windows and tables of one size. patch_size is then what its strides
   // multiply to.
-  std::optional<TinyViTConfig> tiny_vit = {};
+  std::optional<trunks::TinyViTConfig> tiny_vit = {};
   double layer_norm_eps = 1e-6;  // of the blocks
 
   template <class V>

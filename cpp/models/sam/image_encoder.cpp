@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/error.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/resize.h"
@@ -155,6 +156,27 @@ View ImageEncoderViT::forward(Context& ctx, ConstView image, std::span<const Vie
     }
   }
   neck.forward(ctx, x, out);
+  return out;
+}
+
+// ---------------------------------------------------------------- TinyViTEncoder
+
+TinyViTEncoder::TinyViTEncoder(const ImageEncoderConfig& sizes) : config(sizes) {
+  if (!config.tiny_vit) fail_internal("TinyViT: sizes do not match");
+  trunk = trunks::TinyViT(config.in_chans, *config.tiny_vit);
+  neck = Neck(config.tiny_vit->embed_dims.back(), config.out_chans);
+}
+
+void TinyViTEncoder::visit(ParamVisitor& v) {
+  v("", trunk);
+  v("neck", neck);
+}
+
+View TinyViTEncoder::forward(Context& ctx, ConstView image, std::span<const View> early) const {
+  const std::int64_t g = config.grid();
+  const View out = ctx.workspace.floats({1, g, g, config.out_chans});
+  const Workspace::Scope scratch(ctx.workspace);
+  neck.forward(ctx, trunk.forward(ctx, image, early), out);
   return out;
 }
 

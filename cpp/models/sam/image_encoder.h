@@ -9,6 +9,7 @@
 #include "layers/mlp.h"
 #include "layers/norm.h"
 #include "models/sam/config.h"
+#include "models/trunks/tiny_vit.h"
 
 namespace sam_rlx::sam {
 
@@ -88,6 +89,22 @@ struct ImageEncoderViT {
   void pack(const KernelTable& kernels);
   // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, out_chans). `early` get the
   // maps (1, g, g, early_dim) behind the first blocks with global attention.
+  View forward(Context& ctx, ConstView image, std::span<const View> early = {}) const;
+};
+
+// Upstream: mobile_sam/modeling/tiny_vit_sam.py, TinyViT.
+struct TinyViTEncoder {
+  ImageEncoderConfig config;
+
+  trunks::TinyViT trunk;
+  Neck neck;
+  std::string path;
+
+  // Raises InternalError without sizes of TinyViT.
+  explicit TinyViTEncoder(const ImageEncoderConfig& sizes);
+  void visit(ParamVisitor& v);
+  // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, out_chans). `early` or none
+  // gets the map (1, g, g, early_dim) behind layers.1.
   View forward(Context& ctx, ConstView image, std::span<const View> early = {}) const;
 };
 

@@ -7,14 +7,13 @@
 #include "models/sam/image_encoder.h"
 #include "models/sam/mask_decoder.h"
 #include "models/sam/prompt_encoder.h"
-#include "models/sam/tiny_vit.h"
 
 namespace sam_rlx::sam {
 
-using Trunk = std::variant<ImageEncoderViT, TinyViT>;
+using Trunk = std::variant<ImageEncoderViT, TinyViTEncoder>;
 
 inline Trunk make_trunk(const ImageEncoderConfig& sizes) {
-  if (sizes.tiny_vit) return TinyViT(sizes);
+  if (sizes.tiny_vit) return TinyViTEncoder(sizes);
   return ImageEncoderViT(sizes);
 }
 

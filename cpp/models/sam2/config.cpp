@@ -57,7 +57,7 @@ Sam2Release edge_tam() {
            .license = "Apache-2.0",
            .files = {{"1.0", "edgetam.pt", 56'106'451}}},
           {{.trunk = {},
-            .rep_vit = RepVitConfig(),
+            .rep_vit = trunks::RepVitConfig(),
             .neck = {.backbone_channel_list = {384, 192, 96, 48}}}}};
 }
 
@@ -106,10 +106,6 @@ std::vector<MultiScaleBlockConfig> HieraConfig::blocks() const {
     }
   }
   return result;
-}
-
-std::int64_t RepVitConfig::squeezed(std::int64_t channels) {
-  return std::max<std::int64_t>((channels + 16) / 32 * 8, 8);
 }
 
 std::vector<std::int64_t> ImageEncoderConfig::channel_list() const {

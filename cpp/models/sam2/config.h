@@ -13,6 +13,7 @@
 #include "layers/release.h"
 #include "layers/rules.h"
 #include "models/sam/config.h"
+#include "models/trunks/config.h"
 
 namespace sam_rlx::sam2 {
 
@@ -74,38 +75,6 @@ struct HieraConfig {
   bool operator==(const HieraConfig&) const = default;
 };
 
-// A trunk of convolutions. Upstream: timm/models/repvit.py, RepVit, as EdgeTAM has it.
-struct RepVitConfig {
-  std::int64_t image_size = 1024;  // side of the input
-  std::int64_t in_chans = 3;
-  std::vector<std::int64_t> embed_dim{48, 96, 192, 384}, depth{2, 2, 14, 2};  // one a stage
-  std::int64_t mlp_ratio = 2;
-  bool fused = false;  // batch norms are a part of the convolutions already
-
-  template <class V>
-  void fields(V& v) {
-    v("image_size", image_size, 1, 4096, kHasDefault);
-    v("in_chans", in_chans, 1, kMaxConfigSize, kHasDefault);
-    v("embed_dim", embed_dim, 1, kMaxConfigSize);
-    v("depth", depth, 1, 1024);
-    v("mlp_ratio", mlp_ratio, 1, 1024);
-    v("fused", fused);
-  }
-
-  static constexpr std::int64_t kStemStride = 4;
-  // Channels of the gate in a block of so many: a quarter, to the nearest multiple of 8, but not 0.
-  static std::int64_t squeezed(std::int64_t channels);
-
-  std::int64_t num_stages() const { return static_cast<std::int64_t>(embed_dim.size()); }
-  std::int64_t stage_grid(std::int64_t stage) const { return image_size / kStemStride >> stage; }
-  std::int64_t stage_width(std::int64_t stage) const {
-    return embed_dim[static_cast<std::size_t>(stage)];
-  }
-  std::int64_t image_size_step() const { return kStemStride << (num_stages() - 1); }
-
-  bool operator==(const RepVitConfig&) const = default;
-};
-
 // Upstream: sam2/modeling/backbones/image_encoder.py, FpnNeck, with 1x1 convolutions, nearest
 // upsampling and sums, as in every release.
 struct FpnNeckConfig {
@@ -128,7 +97,7 @@ struct FpnNeckConfig {
 // Upstream: sam2/modeling/backbones/image_encoder.py, ImageEncoder.
 struct ImageEncoderConfig {
   HieraConfig trunk;
-  std::optional<RepVitConfig> rep_vit = {};  // instead
+  std::optional<trunks::RepVitConfig> rep_vit = {};  // instead
   FpnNeckConfig neck;
   std::int64_t scalp = 1;  // coarsest levels that are computed and left out
 

@@ -7,7 +7,7 @@ namespace sam_rlx::sam2 {
 namespace {
 
 Trunk trunk_of(const ImageEncoderConfig& sizes) {
-  if (sizes.rep_vit) return RepVit(*sizes.rep_vit);
+  if (sizes.rep_vit) return trunks::RepVit(*sizes.rep_vit);
   return Hiera(sizes.trunk);
 }
 

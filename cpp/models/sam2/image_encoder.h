@@ -6,11 +6,11 @@
 
 #include "models/sam2/fpn_neck.h"
 #include "models/sam2/hiera.h"
-#include "models/sam2/rep_vit.h"
+#include "models/trunks/rep_vit.h"
 
 namespace sam_rlx::sam2 {
 
-using Trunk = std::variant<Hiera, RepVit>;
+using Trunk = std::variant<Hiera, trunks::RepVit>;
 
 // Upstream: sam2/modeling/backbones/image_encoder.py, ImageEncoder.
 struct ImageEncoder {

@@ -9,6 +9,36 @@ namespace {
 
 constexpr std::string_view kVariant31 = "sam3.1";
 
+// What files of EfficientSAM3 have in the trunk, and the network has not.
+std::span<const std::string_view> student_keys() {
+  static constexpr std::string_view kKeys[]{
+      // Of the classifier that the trunk was trained as.
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.norm_head.",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.head.",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.classifier.",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.distill_head.",
+      // Counters of training.
+      "detector.backbone.vision_backbone.trunk.model.head.{i}.num_batches_tracked",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.features.{i}.{i}.bn.num_"
+      "batches_tracked",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.features.{i}.token_mixer.{i}."
+      "bn.num_batches_tracked",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.features.{i}.token_mixer.{i}."
+      "conv.bn.num_batches_tracked",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.features.{i}.channel_mixer.m.{"
+      "i}.bn.num_batches_tracked",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.patch_embed.seq.{i}.bn.num_"
+      "batches_tracked",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.layers.{i}.blocks.{i}.conv{i}."
+      "bn.num_batches_tracked",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.layers.{i}.blocks.{i}.local_"
+      "conv.bn.num_batches_tracked",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.layers.{i}.downsample.conv{i}."
+      "bn.num_batches_tracked",
+  };
+  return kKeys;
+}
+
 }  // namespace
 
 bool ViTConfig::is_global(std::int64_t block) const {
@@ -68,6 +98,9 @@ void Sam3Config::set_image_size(std::int64_t size) {
          std::to_string(size));
   }
   vision.trunk.img_size = size;
+  if (vision.trunk.student && vision.trunk.student->rep_vit) {
+    vision.trunk.student->rep_vit->image_size = size;
+  }
   if (tracker) {
     tracker->base.image_size = size;
     tracker->memory_attention.feat_size = tracker->base.grid();
@@ -93,6 +126,10 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
       "detector.backbone.language_backbone.encoder.transformer.{i}.convffn.conv.bn.num_batches_"
       "tracked",
   };
+  if (vision.trunk.student) {
+    const auto student = student_keys();
+    keys.insert(keys.end(), student.begin(), student.end());
+  }
   // Without the tracker nothing reads its neck.
   if (!tracker) keys.emplace_back("detector.backbone.vision_backbone.sam2_convs.");
   return keys;
@@ -101,10 +138,15 @@ std::vector<std::string_view> Sam3Config::ignored_keys() const {
 // Nearly all of an image's work is there. What clicks and examples are encoded with, the detector
 // and boxes, scores and masks are not: with the detector's layers in int8 instances of sam3-nano's
 // texts fall below a mean IoU of 0.98 with float32's. Nor are the first blocks of the trunk:
-// rounding the first one to bytes moves masks more than rounding all attention does.
-LayerSet Sam3Config::reduced_layers(WeightFormat) {
+// rounding the first one to bytes moves masks more than rounding all attention does. Of
+// EfficientSAM3's trunks TinyViT's layers are those of SamConfig, and RepViT's are not in int8:
+// with random weights a third of its map's range is lost, and no trained ones were at hand.
+LayerSet Sam3Config::reduced_layers(WeightFormat format) {
   static constexpr std::string_view kLayers[]{
       "detector.backbone.vision_backbone.trunk.blocks",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.features.*.channel_mixer",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.layers.*.blocks.*.attn",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.layers.*.blocks.*.mlp",
       "detector.backbone.language_backbone.encoder.transformer",
       "tracker.transformer.encoder.layers",
       "tracker.model.transformer.encoder.layers",
@@ -112,8 +154,13 @@ LayerSet Sam3Config::reduced_layers(WeightFormat) {
   static constexpr std::string_view kExact[]{
       "detector.backbone.vision_backbone.trunk.blocks.0",
       "detector.backbone.vision_backbone.trunk.blocks.1",
+      // In int8.
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.features.*.channel_mixer",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.layers.*.blocks.*.attn.proj",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.layers.*.blocks.*.mlp.fc2",
   };
-  return {.within = kLayers, .except = kExact};
+  const std::span<const std::string_view> exact(kExact);
+  return {.within = kLayers, .except = format == WeightFormat::kInt8 ? exact : exact.first(2)};
 }
 
 // What int8 spoils, bfloat16 does not. Tokens' attention of the detector computes with the weights
@@ -121,6 +168,8 @@ LayerSet Sam3Config::reduced_layers(WeightFormat) {
 LayerSet Sam3Config::bfloat16_layers() {
   static constexpr std::string_view kLayers[]{
       "detector.backbone.vision_backbone.trunk.blocks",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.features.*.channel_mixer",
+      "detector.backbone.vision_backbone.trunk.model.head",
       "detector.backbone.vision_backbone.convs",
       "detector.backbone.vision_backbone.sam2_convs",
       "detector.backbone.vision_backbone.interactive_convs",
@@ -140,6 +189,8 @@ LayerSet Sam3Config::bfloat16_layers() {
 std::span<const std::string_view> Sam3Config::packed_layers() {
   static constexpr std::string_view kLayers[]{
       "detector.backbone.vision_backbone.trunk.blocks",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.layers.*.blocks.*.attn",
+      "detector.backbone.vision_backbone.trunk.model.backbone.model.layers.*.blocks.*.mlp",
       "detector.backbone.language_backbone.encoder.transformer",
       "detector.backbone.language_backbone.encoder.token_embedding",
       "detector.transformer.encoder.layers.*.self_attn",

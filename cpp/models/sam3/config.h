@@ -16,10 +16,31 @@
 #include "models/sam3/detector_config.h"
 #include "models/sam3/multiplex_config.h"
 #include "models/sam3/text_config.h"
+#include "models/trunks/config.h"
 
 namespace sam_rlx::sam3 {
 
 // ---------------------------------------------------------------- image encoder
+
+// Another network in the place of ViT, whose maps have other sides and widths: a head brings them
+// to ViT's. One of the two is there. Tensors tell all of it, and no file has to. Upstream:
+// EfficientSAM3's sam3/model_builder.py, ImageStudentEncoder and what it is given.
+struct StudentConfig {
+  std::optional<trunks::RepVitConfig> rep_vit = {};
+  std::optional<trunks::TinyViTConfig> tiny_vit = {};
+
+  template <class V>
+  void fields(V& v) {
+    v.told("network", std::string(rep_vit ? "RepViT" : "TinyViT"));
+    v.told("embed_dims", rep_vit ? rep_vit->embed_dim : tiny_vit->embed_dims);
+    v.told("depths", rep_vit ? rep_vit->depth : tiny_vit->depths);
+  }
+
+  // Of the map before the head.
+  std::int64_t channels() const {
+    return rep_vit ? rep_vit->embed_dim.back() : tiny_vit->embed_dims.back();
+  }
+};
 
 // Upstream: sam3/model/vitdet.py, ViT, with the switches of the release: a tiled position table,
 // rotary encoding in all blocks, a norm before them. transformers leaves out the class token's row.
@@ -39,10 +60,19 @@ struct ViTConfig {
   // which there is one at least: Meta's code drops what later ones make of it.
   bool output_last_block = false;
   double layer_norm_eps = 1e-5;
+  // Instead, of EfficientSAM3: its map is of the sides and the width that ViT's would be.
+  std::optional<StudentConfig> student = {};
 
   template <class V>
   void fields(V& v) {
     v("img_size", img_size, 1, 4096);
+    if (student) {
+      v("patch_size", patch_size, 1, kMaxConfigSize);
+      v("in_chans", in_chans, 1, kMaxConfigSize, kHasDefault);
+      v("embed_dim", embed_dim, 1, kMaxConfigSize);
+      v("student", *student);
+      return;
+    }
     v("pretrain_img_size", pretrain_img_size, 1, kMaxConfigSize);
     v("pretrain_use_cls_token", pretrain_use_cls_token, kNotInFolder);
     v("patch_size", patch_size, 1, kMaxConfigSize);

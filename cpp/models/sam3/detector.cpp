@@ -1,5 +1,7 @@
 #include "models/sam3/detector.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "ops/elementwise.h"
 #include "ops/scores.h"
@@ -20,6 +22,12 @@ void check_levels(const NeckLevels& in, std::int64_t channels) {
     fail("detector: levels", expected0.str() + ", " + expected1.str() + " and " + expected2.str(),
          in.level0.shape.str() + ", " + in.level1.shape.str() + " and " + in.level2.shape.str());
   }
+}
+
+void check_geometry(const DetectorConfig& config) {
+  if (config.geometry) return;
+  fail<UnsupportedError>("boxes, points and examples",
+                         "texts: the checkpoint has no geometry_encoder.*", "boxes or points");
 }
 
 }  // namespace
@@ -78,7 +86,11 @@ void DetectorHeads::prepare(Context& ctx, const NeckLevels& levels, DetectorFeat
   copy_(ctx, out.map, levels.level2);
   transformer.encoder.begin(ctx, levels.level2.reshape(positions),
                             out.pos.view().reshape(positions), out.shared);
-  copy_(ctx, out.geometry_token, geometry_encoder.forward(ctx, {}, out.map, out.pos));
+  if (config.geometry) {
+    copy_(ctx, out.geometry_token, geometry_encoder.forward(ctx, {}, out.map, out.pos));
+  } else {
+    std::fill_n(out.geometry_token.data(), config.d_model, 0.0F);
+  }
   segmentation_head.pixel_decoder.begin(ctx, levels.level0, levels.level1, out.levels);
 }
 
@@ -96,8 +108,10 @@ View DetectorHeads::encode_prompt(Context& ctx, const DetectorFeatures& features
   for (const ConstView example : prompt.examples) examples += example.shape[0];
   // Examples bring class tokens of their images. Without own geometry the one of this image would
   // be one more: examples of an image are what its boxes are.
+  const bool has_geometry = geometry > 0 || prompt.geometry.is_given;
+  if (has_geometry || examples > 0) check_geometry(config);
   const bool has_class =
-      geometry > 0 || prompt.geometry.is_given || (config.class_token && prompt.examples.empty());
+      has_geometry || (config.class_token && config.geometry && prompt.examples.empty());
   const std::int64_t own = geometry + (has_class ? 1 : 0);
 
   const View tokens = ctx.workspace.floats({words + own + examples, config.d_model});
@@ -117,6 +131,12 @@ View DetectorHeads::encode_prompt(Context& ctx, const DetectorFeatures& features
   }
   for (const ConstView example : prompt.examples) append(example);
   return tokens;
+}
+
+View DetectorHeads::encode_examples(Context& ctx, const DetectorFeatures& features,
+                                    const GeometricPrompt& geometry) const {
+  check_geometry(config);
+  return geometry_encoder.forward(ctx, geometry, features.map, features.pos);
 }
 
 Detections DetectorHeads::detect(Context& ctx, const DetectorFeatures& features,

@@ -18,7 +18,7 @@ struct DetectorFeatures {
   Tensor map;             // (g, g, C): the neck's coarsest level
   Tensor pos;             // (g, g, C): sines of the positions
   Tensor shared;          // (g * g, C): the part of the fusion encoder that prompts share
-  Tensor geometry_token;  // (1, C): of a prompt without points and boxes
+  Tensor geometry_token;  // (1, C): of a prompt without points and boxes, or zeros
   PixelLevels levels;
 
   // What is kept of an image to make them again, in this order; positions follow from the size.
@@ -81,10 +81,9 @@ struct DetectorHeads {
   std::array<Shape, 5> part_shapes(std::int64_t grid) const;
   DetectorFeatures features_of(std::span<const ConstView> parts) const;
   // Tokens (boxes + 1, C) of boxes on an image, for the `examples` of a prompt on another one.
+  // UnsupportedError without a geometry encoder, as `detect` raises for them.
   View encode_examples(Context& ctx, const DetectorFeatures& features,
-                       const GeometricPrompt& geometry) const {
-    return geometry_encoder.forward(ctx, geometry, features.map, features.pos);
-  }
+                       const GeometricPrompt& geometry) const;
   // `reference_boxes` (layers, Q, 4) gets the boxes that each layer begins with, if it is given.
   Detections detect(Context& ctx, const DetectorFeatures& features, const ConceptPrompt& prompt,
                     View reference_boxes = {}) const;

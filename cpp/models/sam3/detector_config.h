@@ -17,6 +17,7 @@ struct DetectorConfig {
   std::int64_t decoder_layers = 6;
   std::int64_t num_queries = 200;
   std::int64_t roi_size = 7;
+  bool geometry = true;                // points, boxes and examples; some files take texts alone
   bool encode_points = true;           // transformers leaves out what encodes points
   std::int64_t upsampling_stages = 3;  // of the pixel decoder; two have a level and are used
   // Logits of the queries carry the presence, as in the video model; else they stand apart.

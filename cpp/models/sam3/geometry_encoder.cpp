@@ -28,6 +28,7 @@ SequenceGeometryEncoder::SequenceGeometryEncoder(const DetectorConfig& sizes)
 }
 
 void SequenceGeometryEncoder::visit(ParamVisitor& v) {
+  if (!config.geometry) return;
   v("label_embed", label_embed);
   v("cls_embed", cls_embed);
   if (config.encode_points) {

@@ -5,6 +5,15 @@
 #include "ops/pool.h"
 
 namespace sam_rlx::sam3 {
+namespace {
+
+Trunk trunk_of(const ViTConfig& sizes) {
+  if (sizes.student) return StudentTrunk(sizes);
+  return ViT(sizes);
+}
+
+}  // namespace
+
 // ---------------------------------------------------------------- NeckBranch
 
 NeckBranch::NeckBranch(std::int64_t dim, std::int64_t d_model, double factor)
@@ -63,7 +72,7 @@ void NeckBranch::forward(Context& ctx, ConstView x, View out) const {
 // ---------------------------------------------------------------- Sam3DualViTDetNeck
 
 Sam3DualViTDetNeck::Sam3DualViTDetNeck(const VisionConfig& sizes)
-    : config(sizes), trunk(sizes.trunk) {
+    : config(sizes), trunk(trunk_of(sizes.trunk)) {
   const std::int64_t dim = config.trunk.embed_dim, d_model = config.neck.d_model;
   for (const double factor : config.neck.scale_factors) {
     convs.emplace_back(dim, d_model, factor);
@@ -73,7 +82,7 @@ Sam3DualViTDetNeck::Sam3DualViTDetNeck(const VisionConfig& sizes)
 }
 
 void Sam3DualViTDetNeck::visit(ParamVisitor& v) {
-  v("trunk", trunk);
+  std::visit([&](auto& network) { v("trunk", network); }, trunk);
   v("convs", convs);
   v(config.neck.add_propagation_neck ? "interactive_convs" : "sam2_convs", sam2_convs);
   v("propagation_convs", propagation_convs);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "layers/conv.h"
-#include "models/sam3/vit.h"
+#include "models/sam3/student.h"
 
 namespace sam_rlx::sam3 {
 
@@ -38,7 +38,7 @@ struct NeckBranch {
 struct Sam3DualViTDetNeck {
   VisionConfig config;
 
-  ViT trunk;
+  Trunk trunk;
   std::vector<NeckBranch> convs;              // for the detector, or empty
   std::vector<NeckBranch> sam2_convs;         // for clicks and videos, or empty
   std::vector<NeckBranch> propagation_convs;  // for videos of SAM 3.1, or empty
@@ -52,6 +52,10 @@ struct Sam3DualViTDetNeck {
   void visit(ParamVisitor& v);
   void fold();
 
+  // Normalized image (1, S, S, 3) -> the trunk's map (1, g, g, C), in the scope of the caller.
+  View forward_trunk(Context& ctx, ConstView image) const {
+    return std::visit([&](const auto& network) { return network.forward(ctx, image); }, trunk);
+  }
   // The trunk's map (1, g, g, C) -> the kept levels of `branches`, one of the sets, finest first,
   // in the scope of the caller. Upstream computes all sets for each image.
   std::vector<View> levels(Context& ctx, ConstView x,

@@ -46,7 +46,7 @@ void Sam3::fold() {
 
 void Sam3::forward_image(Context& ctx, ConstView image, const ImageOutputs& out) const {
   const Workspace::Scope scratch(ctx.workspace);
-  const View map = vision().trunk.forward(ctx, image);
+  const View map = vision().forward_trunk(ctx, image);
   if (out.detector != nullptr) {
     if (!detector.heads) fail_internal("features for texts from a checkpoint without a detector");
     const Workspace::Scope levels_scratch(ctx.workspace);

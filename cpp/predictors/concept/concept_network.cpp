@@ -105,7 +105,7 @@ ConceptNetwork::Vision ConceptNetwork::vision(ConstView pixels) {
   const Workspace::Scope scratch(ctx.workspace);
   const View image = channels_last(ctx, pixels);
   const View map =
-      vision.trunk.forward(ctx, image.reshape({1, image.shape[0], image.shape[1], image.shape[2]}));
+      vision.forward_trunk(ctx, image.reshape({1, image.shape[0], image.shape[1], image.shape[2]}));
   const Shape& grid = map.shape;
   Vision out{.last_hidden_state = Tensor::copy_of(map.reshape({grid[1] * grid[2], grid[3]})),
              .levels = {}};

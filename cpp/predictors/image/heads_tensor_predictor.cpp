@@ -73,7 +73,7 @@ std::vector<View> HeadsTensorPredictor::levels(Context& ctx, ConstView image, Vi
   const auto* const sam3 = std::get_if<sam3::Sam3>(&model().network());
   if (sam3 == nullptr) return model().sam2().image_encoder.forward(ctx, image, last);
   const sam3::Sam3DualViTDetNeck& vision = sam3->vision();
-  const View map = vision.trunk.forward(ctx, image);
+  const View map = vision.forward_trunk(ctx, image);
   if (last.data != nullptr) copy_(ctx, last, map);
   return vision.levels(ctx, map, vision.sam2_convs);
 }

@@ -61,7 +61,7 @@ def test_mb_conv(parity, shape, ratio):
     channels = shape[3]
     config = {"channels": channels, "hidden": ratio * channels}
     module = mobile_sam.mb_conv(channels, ratio)
-    parity.check("sam.MBConv", module, config, adapt=on_maps, x=shape)
+    parity.check("trunks.MBConv", module, config, adapt=on_maps, x=shape)
 
 
 @pytest.mark.parametrize(("dim", "out_dim", "stride"), [(8, 24, 2), (16, 320, 1), (5, 10, 2)])
@@ -73,7 +73,7 @@ def test_patch_merging(parity, dim, out_dim, stride, size):
 
     config = {"dim": dim, "out_dim": out_dim, "stride": stride}
     module = mobile_sam.patch_merging(dim, out_dim)
-    parity.check("sam.PatchMerging", module, config, adapt=adapt, x=(2, *size, dim))
+    parity.check("trunks.PatchMerging", module, config, adapt=adapt, x=(2, *size, dim))
 
 
 @pytest.mark.parametrize(("dim", "heads"), [(64, 2), (24, 3), (10, 1)])
@@ -94,7 +94,7 @@ def test_patch_merging(parity, dim, out_dim, stride, size):
 def test_block(parity, dim, heads, window, shape):
     config = {"dim": dim, "num_heads": heads, "window_size": window}
     module = mobile_sam.block(dim, shape[1:], heads, window)
-    parity.check("sam.TinyViTBlock", module, config, adapt=on_tokens, x=(*shape, dim))
+    parity.check("trunks.TinyViTBlock", module, config, adapt=on_tokens, x=(*shape, dim))
 
 
 TINY = {

@@ -36,7 +36,7 @@ def test_squeeze_and_excite(parity, shape, squeezed):
 def test_block(parity, shape, ratio, use_se):
     config = {"dim": shape[3], "mlp_ratio": ratio, "use_se": use_se}
     module = upstream_timm.block(shape[3], ratio, use_se)
-    parity.check("sam2.RepVitBlock", module, config, adapt=on_maps, x=shape)
+    parity.check("trunks.RepVitBlock", module, config, adapt=on_maps, x=shape)
 
 
 @pytest.mark.parametrize(("dim", "out_dim"), [(8, 24), (16, 16), (48, 96)])
@@ -44,7 +44,7 @@ def test_block(parity, shape, ratio, use_se):
 def test_downsample(parity, dim, out_dim, size):
     config = {"dim": dim, "out_dim": out_dim}
     module = upstream_timm.downsample(dim, out_dim, 2)
-    parity.check("sam2.RepVitDownsample", module, config, adapt=on_maps, x=(2, *size, dim))
+    parity.check("trunks.RepVitDownsample", module, config, adapt=on_maps, x=(2, *size, dim))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_trunk(parity, changes):
     config = replace(tiny_edgetam.TINY, **changes)
     side = config.image_size
     module = upstream_timm.Body(config)
-    parity.check("sam2.RepVit", module, config.trunk, adapt=on_images, x=(2, side, side, 3))
+    parity.check("trunks.RepVit", module, config.trunk, adapt=on_images, x=(2, side, side, 3))
 
 
 def test_names_and_shapes_are_those_of_timm():
@@ -83,7 +83,7 @@ def test_fused(parity):
     single = upstream.run(whole, {"x": x}, on_images)
     sizes = {**config.trunk, "fused": True}
     for isa in parity.isas:
-        layer = parity.testing.layer("sam2.RepVit", sizes, upstream.state_dict(whole), isa=isa)
+        layer = parity.testing.layer("trunks.RepVit", sizes, upstream.state_dict(whole), isa=isa)
         for i, found in enumerate(layer.forward(x=x)):
             parity.close(found, exact[i], single[i], f"stage {i}")
 
@@ -92,13 +92,13 @@ def test_fused(parity):
 def test_released_size(parity):
     config = tiny_edgetam.EDGETAM
     module, side = upstream_timm.Body(config), config.image_size
-    parity.check("sam2.RepVit", module, config.trunk, adapt=on_images, x=(1, side, side, 3))
+    parity.check("trunks.RepVit", module, config.trunk, adapt=on_images, x=(1, side, side, 3))
 
 
 def test_a_second_call_takes_no_memory(testing):
     config = tiny_edgetam.TINY
     weights = tiny_edgetam.tiny.random_state_dict(tiny_edgetam.trunk_shapes(config, "body."), 0)
-    layer = testing.layer("sam2.RepVit", config.trunk, weights, num_threads=2)
+    layer = testing.layer("trunks.RepVit", config.trunk, weights, num_threads=2)
     image = np.zeros((1, config.image_size, config.image_size, 3), np.float32)
     layer.forward(x=image)
     taken = []

@@ -103,6 +103,8 @@ def _sine(package: Any, num_pos_feats: int) -> Any:
 
 
 def _neck(package: Any, vision: Config) -> Any:
+    if "student" in vision:
+        raise UnsupportedError("reference: expected SAM 3's trunk, found a student of it")
     names = ["img_size", "pretrain_img_size", "patch_size", "embed_dim", "depth", "num_heads"]
     names += ["mlp_ratio", "window_size", "global_att_blocks"]
     trunk = package.vitdet.ViT(

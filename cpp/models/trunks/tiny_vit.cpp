@@ -1,4 +1,4 @@
-#include "models/sam/tiny_vit.h"
+#include "models/trunks/tiny_vit.h"
 
 #include <cmath>
 
@@ -10,7 +10,7 @@
 #include "ops/elementwise.h"
 #include "ops/window_groups.h"
 
-namespace sam_rlx::sam {
+namespace sam_rlx::trunks {
 namespace {
 
 ConvWindow patch_window(std::int64_t kernel) {
@@ -205,21 +205,19 @@ void TinyViTBlock::forward(Context& ctx, ConstView x, View out) const {
 
 // ---------------------------------------------------------------- TinyViT
 
-TinyViT::TinyViT(const ImageEncoderConfig& sizes) : config(sizes) {
-  if (!config.tiny_vit || !config.tiny_vit->fits()) fail_internal("TinyViT: sizes do not match");
-  const TinyViTConfig& trunk = *config.tiny_vit;
-  const std::int64_t width = trunk.embed_dims[0];
-  patch_embed = TinyViTPatchEmbed(config.in_chans, trunk);
-  for (std::int64_t j = 0; j < trunk.depths[0]; ++j) {
-    conv_layer.blocks.emplace_back(width, trunk.mbconv_expand_ratio * width);
+TinyViT::TinyViT(std::int64_t in_chans, const TinyViTConfig& sizes) : config(sizes) {
+  if (!config.fits()) fail_internal("TinyViT: sizes do not match");
+  const std::int64_t width = config.embed_dims[0];
+  patch_embed = TinyViTPatchEmbed(in_chans, config);
+  for (std::int64_t j = 0; j < config.depths[0]; ++j) {
+    conv_layer.blocks.emplace_back(width, config.mbconv_expand_ratio * width);
   }
-  conv_layer.downsample = merging(trunk, 0);
-  for (std::int64_t i = 1; i < trunk.num_layers(); ++i) {
+  conv_layer.downsample = merging(config, 0);
+  for (std::int64_t i = 1; i < config.num_layers(); ++i) {
     TinyViTLayer<TinyViTBlock>& layer = layers.emplace_back();
-    for (std::int64_t j = 0; j < trunk.depths[at(i)]; ++j) layer.blocks.emplace_back(trunk, i);
-    layer.downsample = merging(trunk, i);
+    for (std::int64_t j = 0; j < config.depths[at(i)]; ++j) layer.blocks.emplace_back(config, i);
+    layer.downsample = merging(config, i);
   }
-  neck = Neck(trunk.embed_dims.back(), config.out_chans);
 }
 
 void TinyViT::visit(ParamVisitor& v) {
@@ -228,20 +226,15 @@ void TinyViT::visit(ParamVisitor& v) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     v(("layers." + std::to_string(i + 1)).c_str(), layers[i]);
   }
-  v("neck", neck);
 }
 
 View TinyViT::forward(Context& ctx, ConstView image, std::span<const View> early) const {
-  const std::int64_t g = config.grid();
-  const View out = ctx.workspace.floats({1, g, g, config.out_chans});
-  const Workspace::Scope scratch(ctx.workspace);
   View x = conv_layer.forward(ctx, patch_embed.forward(ctx, image));
   for (const TinyViTLayer<TinyViTBlock>& layer : layers) {
     x = layer.forward(ctx, x);
     if (!early.empty() && &layer == &layers.front()) copy_(ctx, early.front(), x);
   }
-  neck.forward(ctx, x, out);
-  return out;
+  return x;
 }
 
-}  // namespace sam_rlx::sam
+}  // namespace sam_rlx::trunks

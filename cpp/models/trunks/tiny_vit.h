@@ -9,13 +9,13 @@
 #include "layers/batch_norm.h"
 #include "layers/linear.h"
 #include "layers/norm.h"
-#include "models/sam/config.h"
-#include "models/sam/image_encoder.h"
+#include "models/trunks/config.h"
 #include "ops/attention.h"
 
-// Upstream of all: mobile_sam/modeling/tiny_vit_sam.py. Maps are (B, H, W, C).
+// Upstream of all: mobile_sam/modeling/tiny_vit_sam.py, and of EfficientSAM3
+// sam3/backbones/tiny_vit.py. Maps are (B, H, W, C).
 
-namespace sam_rlx::sam {
+namespace sam_rlx::trunks {
 
 // Two convolutions. Upstream: PatchEmbed.
 struct TinyViTPatchEmbed {
@@ -123,22 +123,22 @@ struct TinyViTLayer {
   }
 };
 
-// Upstream: TinyViT.
+// Upstream: TinyViT, without what stands behind its layers.
 struct TinyViT {
-  ImageEncoderConfig config;
+  TinyViTConfig config;
 
   TinyViTPatchEmbed patch_embed;
   TinyViTLayer<MBConv> conv_layer;                 // layers.0
   std::vector<TinyViTLayer<TinyViTBlock>> layers;  // layers.1, ...
-  Neck neck;
   std::string path;
 
-  // Raises InternalError without sizes of TinyViT.
-  explicit TinyViT(const ImageEncoderConfig& sizes);
+  TinyViT() = default;
+  // Raises InternalError where sizes do not fit each other.
+  TinyViT(std::int64_t in_chans, const TinyViTConfig& sizes);
   void visit(ParamVisitor& v);
-  // Normalized, padded image (1, S, S, 3) -> image embedding (1, g, g, out_chans). `early` or none
-  // gets the map (1, g, g, early_dim) behind layers.1.
+  // Normalized image (1, S, S, in_chans) -> its map, in the scope of the caller. `early` or none
+  // gets the map behind layers.1.
   View forward(Context& ctx, ConstView image, std::span<const View> early = {}) const;
 };
 
-}  // namespace sam_rlx::sam
+}  // namespace sam_rlx::trunks

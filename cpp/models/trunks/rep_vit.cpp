@@ -1,10 +1,10 @@
-#include "models/sam2/rep_vit.h"
+#include "models/trunks/rep_vit.h"
 
 #include <utility>
 
 #include "layers/mlp.h"
 
-namespace sam_rlx::sam2 {
+namespace sam_rlx::trunks {
 namespace {
 
 constexpr ConvWindow kStemConv{.kernel = 3, .stride = 2, .padding = 1};
@@ -15,12 +15,13 @@ constexpr std::int64_t kMixerKernel = 3;  // of the depthwise convolutions
 // ---------------------------------------------------------------- RepVitStem
 
 RepVitStem::RepVitStem(const RepVitConfig& config)
-    : conv1(config.in_chans, config.embed_dim[0] / 2, kStemConv, config.fused),
+    : listed(config.listed),
+      conv1(config.in_chans, config.embed_dim[0] / 2, kStemConv, config.fused),
       conv2(config.embed_dim[0] / 2, config.embed_dim[0], kStemConv, config.fused) {}
 
 void RepVitStem::visit(ParamVisitor& v) {
-  v("conv1", conv1);
-  v("conv2", conv2);
+  v(listed ? "0" : "conv1", conv1);
+  v(listed ? "2" : "conv2", conv2);
 }
 
 void RepVitStem::forward(Context& ctx, ConstView image, View out) const {
@@ -31,12 +32,18 @@ void RepVitStem::forward(Context& ctx, ConstView image, View out) const {
 
 // ---------------------------------------------------------------- RepVggDw
 
-RepVggDw::RepVggDw(std::int64_t channels, bool is_fused)
-    : fused(is_fused), conv(channels, kMixerKernel, 1, is_fused), conv1(channels, 1) {}
+RepVggDw::RepVggDw(std::int64_t channels, const RepVitConfig& config)
+    : fused(config.fused),
+      listed(config.listed),
+      conv(channels, kMixerKernel, 1, fused),
+      conv1(channels, 1, 1, listed),
+      bn(channels) {}
 
 void RepVggDw::visit(ParamVisitor& v) {
   v(fused ? "" : "conv", conv);
-  if (!fused) v("conv1", conv1);
+  if (fused) return;
+  v("conv1", conv1);
+  if (listed) v("bn", bn);
 }
 
 // Both are folded, channels last: the 1x1 one and x itself join the middle of the kernel.
@@ -50,6 +57,7 @@ void RepVggDw::fold() {
   }
   conv1.c.weight = Tensor();
   conv1.c.bias = Tensor();
+  if (listed) bn.fold_into({conv.c.weight, conv.c.bias}, 1);
 }
 
 void RepVggDw::forward(Context& ctx, ConstView x, View out) const {
@@ -59,12 +67,13 @@ void RepVggDw::forward(Context& ctx, ConstView x, View out) const {
 // ---------------------------------------------------------------- RepVitMlp
 
 RepVitMlp::RepVitMlp(std::int64_t channels, const RepVitConfig& config)
-    : conv1(channels, config.mlp_ratio * channels, config.fused),
+    : listed(config.listed),
+      conv1(channels, config.mlp_ratio * channels, config.fused),
       conv2(config.mlp_ratio * channels, channels, config.fused) {}
 
 void RepVitMlp::visit(ParamVisitor& v) {
-  v("conv1", conv1);
-  v("conv2", conv2);
+  v(listed ? "m.0" : "conv1", conv1);
+  v(listed ? "m.2" : "conv2", conv2);
 }
 
 void RepVitMlp::forward_add_(Context& ctx, View x) const {
@@ -74,13 +83,13 @@ void RepVitMlp::forward_add_(Context& ctx, View x) const {
 // ---------------------------------------------------------------- RepVitBlock
 
 RepVitBlock::RepVitBlock(std::int64_t channels, const RepVitConfig& config, bool use_se)
-    : token_mixer(channels, config.fused), channel_mixer(channels, config) {
+    : listed(config.listed), token_mixer(channels, config), channel_mixer(channels, config) {
   if (use_se) se = SqueezeExcite(channels, RepVitConfig::squeezed(channels));
 }
 
 void RepVitBlock::visit(ParamVisitor& v) {
-  v("token_mixer", token_mixer);
-  if (se) v("se", *se);
+  v(listed ? "token_mixer.0" : "token_mixer", token_mixer);
+  if (se) v(listed ? "token_mixer.1" : "se", *se);
   v("channel_mixer", channel_mixer);
 }
 
@@ -95,16 +104,17 @@ void RepVitBlock::forward(Context& ctx, ConstView x, View out) const {
 
 RepVitDownsample::RepVitDownsample(std::int64_t channels, std::int64_t out_channels,
                                    const RepVitConfig& config)
-    : pre_block(channels, config, false),
+    : listed(config.listed),
+      pre_block(channels, config, false),
       spatial_downsample(channels, kMixerKernel, 2, config.fused),
       channel_downsample(channels, out_channels, config.fused),
       ffn(out_channels, config) {}
 
 void RepVitDownsample::visit(ParamVisitor& v) {
-  v("pre_block", pre_block);
-  v("spatial_downsample", spatial_downsample);
-  v("channel_downsample", channel_downsample);
-  v("ffn", ffn);
+  if (!listed) v("pre_block", pre_block);
+  v(listed ? "token_mixer.0" : "spatial_downsample", spatial_downsample);
+  v(listed ? "token_mixer.2" : "channel_downsample", channel_downsample);
+  v(listed ? "channel_mixer" : "ffn", ffn);
 }
 
 void RepVitDownsample::forward(Context& ctx, ConstView x, View out) const {
@@ -137,9 +147,23 @@ RepVit::RepVit(const RepVitConfig& sizes) : config(sizes), stem(sizes) {
 }
 
 void RepVit::visit(ParamVisitor& v) {
+  if (config.listed) return visit_list(v);
   v("body.stem", stem);
   for (std::size_t i = 0; i < stages.size(); ++i) {
     v(("body.stages_" + std::to_string(i)).c_str(), stages[i]);
+  }
+}
+
+void RepVit::visit_list(ParamVisitor& v) {
+  std::int64_t next = 0;
+  const auto name = [&] { return "features." + std::to_string(next++); };
+  v(name().c_str(), stem);
+  for (RepVitStage& stage : stages) {
+    if (stage.downsample) {
+      v(name().c_str(), stage.downsample->pre_block);
+      v(name().c_str(), *stage.downsample);
+    }
+    for (RepVitBlock& block : stage.blocks) v(name().c_str(), block);
   }
 }
 
@@ -169,4 +193,4 @@ std::vector<View> RepVit::forward(Context& ctx, ConstView image) const {
   return maps;
 }
 
-}  // namespace sam_rlx::sam2
+}  // namespace sam_rlx::trunks
