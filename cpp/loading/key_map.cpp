@@ -178,7 +178,7 @@ bool is_head(std::string_view base) {
   while (!base.empty() && (is_digit(base.back()) || base.back() == '.')) base.remove_suffix(1);
   constexpr std::string_view kHeads[] = {"iou_prediction_head", "output_hypernetworks_mlps",
                                          "pred_obj_score_head", "object_pointer_proj",
-                                         "hq_mask_mlp", ".mlp"};
+                                         "hq_mask_mlp",         ".mlp"};
   return std::any_of(std::begin(kHeads), std::end(kHeads),
                      [&](std::string_view head) { return base.ends_with(head); });
 }

@@ -58,10 +58,10 @@ py::object forward_sam_heads(const Sam2Heads& heads, Context& ctx, const Arrays&
 py::object use_mask_as_output(const Sam2Heads& heads, Context& ctx, const Arrays& in) {
   const Array<float> features = array_of(in, "backbone_features"), mask = array_of(in, "mask");
   const sam2::HighResFeatures high_res = high_res_of(ctx, in);
-  return result_of(heads.use_mask_as_output(
-      ctx, {.backbone_features = view_of(features, "backbone_features"),
-            .high_res = high_res,
-            .mask = view_of(mask, "mask")}));
+  return result_of(
+      heads.use_mask_as_output(ctx, {.backbone_features = view_of(features, "backbone_features"),
+                                     .high_res = high_res,
+                                     .mask = view_of(mask, "mask")}));
 }
 
 py::object encode_new_memory(const Sam2Heads& heads, Context& ctx, const Arrays& in) {
