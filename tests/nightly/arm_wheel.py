@@ -43,6 +43,7 @@ PROCESSORS = {
 }
 
 TESTS_S = 900  # processor time of the tests
+TEST_TIMEOUT_S = 1800  # of one, which encodes clips; elsewhere pyproject.toml says it
 # Tiny networks of SAM and SAM 2, and what the core does without one.
 TESTS = ("tests/library/test_predictor.py", "tests/library/test_video.py")
 MODELS = ("sam-nano", "sam2-nano", "sam3-nano")
@@ -52,7 +53,7 @@ LEAST_IOU = 0.99  # of the best mask in int8, which differs between tables of x8
 SCORE_BOUND = 1e-6  # scores in float32, whose masks are equal
 # What the package tells of a processor: its tables, the best one, and one by name.
 TABLES = """
-import os, sys
+import sys
 import sam_rlx
 
 expected = sys.argv[1:]
@@ -183,10 +184,11 @@ def install(folder: Path, root: Path) -> None:
     requirements = settings["tool"]["cibuildwheel"]["test-requires"]
     version = "{}.{}".format(*sys.version_info)
     platforms = [f"--platform={name}_aarch64" for name in PLATFORMS]
-    pip = (sys.executable, "-m", "pip", "install", "-q", "--target", packages, *platforms)
+    # What is installed here besides is none of its business.
+    pip = (sys.executable, "-m", "pip", "install", "-q", "--no-warn-conflicts")
     (wheel,) = (folder / "wheels").glob("sam_rlx-*.whl")
     only = (f"--python-version={version}", "--only-binary=:all:")
-    run(*pip, *only, f"{wheel}[cli]", *requirements)
+    run(*pip, "--target", packages, *platforms, *only, f"{wheel}[cli]", *requirements)
 
 
 def emulated(root: Path, processor: str, *command: str | Path) -> None:
@@ -208,11 +210,14 @@ def processor_seconds() -> float:
 
 def check_tests(folder: Path, root: Path, python: Path) -> None:
     """Run the named tests, a tiny network of each family, and the demo."""
+    program = folder / "tables.py"
+    program.write_text(TABLES)
     for processor, tables in PROCESSORS.items():
-        emulated(root, processor, python, "-c", TABLES, *tables)
+        emulated(root, processor, python, program, *tables)
     spent = processor_seconds()
     pytest = (python, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", "--durations=20")
-    emulated(root, "neoverse-n1", *pytest, "-m", "not source_tree", *TESTS)
+    options = (f"--timeout={TEST_TIMEOUT_S}", "-m", "not source_tree")
+    emulated(root, "neoverse-n1", *pytest, *options, *TESTS)
     sources = tiny_networks(folder)
     for source, (size, *others) in sources.items():
         for processor in ("neoverse-n1", EVERYTHING):
@@ -270,7 +275,7 @@ def check_masks(
 def main() -> None:
     """Build and try."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    steps = ("build", "tests", "images")
+    steps = ("build", "install", "tests", "images")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "arm")
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS, help="of images")
     parser.add_argument("steps", nargs="*", default=steps, choices=steps, help="default: all")
@@ -280,6 +285,7 @@ def main() -> None:
     root = system(folder)
     if "build" in args.steps:
         build(folder, root)
+    if "install" in args.steps:
         install(folder, root)
     python = folder / "venv" / "bin" / "python"
     if "tests" in args.steps:
