@@ -58,6 +58,18 @@ def test_masks_are_the_predictors(
         assert (widget.masks(frame.frame_index)["object 1"] == frame.masks[1]).all()
 
 
+def test_a_second_click_is_told_to_the_predictor_beside_the_first(
+    widget: VideoWidget, model: sam_rlx.Model, clip: np.ndarray
+) -> None:
+    video = sam_rlx.VideoPredictor(model, clip)
+    points = [FIRST, (52, 46)]
+    for count, label in ((1, 1), (2, 0)):
+        widget.click(0, *points[count - 1], label)
+        labels = [1, 0][:count]
+        video.add_prompt(0, 1, point_coords=points[:count], point_labels=labels)
+        assert (widget.masks(0)["object 1"] == video.frame(0).masks[1]).all()
+
+
 def test_an_object_in_the_middle_leaves_the_others(widget: VideoWidget) -> None:
     widget.click(0, *FIRST)
     widget.propagate()

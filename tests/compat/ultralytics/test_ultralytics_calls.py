@@ -172,6 +172,11 @@ def test_without_a_prompt_everything(sam, bgr, image):
     cropped = sam_rlx.MaskGenerator(sam.model, points_per_side=6, crop_n_layers=1)
     (again,) = sam.predictor(bgr, points_stride=6, crop_n_layers=1, conf=0.0)
     assert len(again) == len(cropped.generate(image))
+    every = sam_rlx.MaskGenerator(
+        sam.model, points_per_side=6, pred_iou_thresh=0.5, box_nms_thresh=1.0
+    )
+    (all_of_them,) = sam.predictor(bgr, iou=1.0, **options)
+    assert len(all_of_them) == len(every.generate(image)) > len(records)
 
 
 # ---------------------------------------------------------------- sources
