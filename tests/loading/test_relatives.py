@@ -13,7 +13,6 @@ import sam_rlx
 from support import checkpoint_files as files
 from support import gguf_files, tiny_mobile_sam
 
-SAM3_TRUNK = "detector.backbone.vision_backbone.trunk"
 # A tensor of each, as the public repositories name it.
 NAMES = {
     "deconv_out.weight": "a decoder of micro-sam .*load the model beside it",
@@ -22,7 +21,7 @@ NAMES = {
     "image_encoder.neck.input_ops.0.op_list.0.conv.weight": "EfficientViT-SAM",
     "mask_decoder.final_output_upscaling_layers.0.0.weight": r"EfficientSAM .*sam-nano",
     "image_encoder.neck.convs.0.conv_1x1.weight": r"EfficientTAM .*load edgetam\.pt.*sam2-nano",
-    f"{SAM3_TRUNK}.model.backbone.model.input_stem.op_list.0.conv.weight": (
+    "backbone.vision_backbone.trunk.model.backbone.model.input_stem.op_list.0.conv.weight": (
         r"EfficientSAM3 \(EfficientViT\) .*load efficientsam3_repvit\.pt"
     ),
     "image_encoder.blocks.0.attn.qkv.lora_A.default.weight": r"a LoRA adapter .*merge",
