@@ -20,7 +20,7 @@ TEXT = "person"
 ALL = ("track", {"start_frame_idx": 0})
 
 
-def clip(count=16, dark=(6, 8)):
+def clip(count=20, dark=(6, 8)):
     frames = upstream_video.clip(count, HW)
     frames[slice(*dark)] = 0
     return frames
