@@ -116,7 +116,7 @@ std::optional<sam3::StudentConfig> student_of(const StateDict& state_dict) {
   return student;
 }
 
-// Of the part that takes the place of ViT: its sizes are what the tensors tell.
+// Of the network instead of ViT: its sizes are what the tensors tell.
 constexpr const char* kStudentText = "a student of SAM 3's trunk";
 
 // ---------------------------------------------------------------- metadata

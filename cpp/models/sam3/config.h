@@ -22,7 +22,7 @@ namespace sam_rlx::sam3 {
 
 // ---------------------------------------------------------------- image encoder
 
-// Another network in the place of ViT, whose maps have other sides and widths: a head brings them
+// Another network instead of ViT, whose maps have other sides and widths: a head brings them
 // to ViT's. One of the two is there. Tensors tell all of it, and no file has to. Upstream:
 // EfficientSAM3's sam3/model_builder.py, ImageStudentEncoder and what it is given.
 struct StudentConfig {
