@@ -72,9 +72,9 @@ def test_form_of_a_tile_is_the_smaller_one() -> None:
     photo[:, :TILE] = 255
     photo[::40, :TILE] = (0, 90, 0)
     pyramid = Pyramid(np.tile(photo, (3, 1, 1)))
-    places = [(column, row) for row in range(3) for column in range(3)]
-    tiles = pyramid.tiles(0, places)
-    assert tiles == [pyramid.tile(0, *place) for place in places]
+    numbers = [(column, row) for row in range(3) for column in range(3)]
+    tiles = pyramid.tiles(0, numbers)
+    assert tiles == [pyramid.tile(0, *one) for one in numbers]
     forms = [Image.open(io.BytesIO(tile)).format for tile in tiles]
     assert forms == ["PNG", "JPEG", "JPEG"] * 3
 

@@ -61,10 +61,10 @@ class Pyramid:
             return encoded(part, "PNG")
         return encoded(part, "JPEG", quality)
 
-    def tiles(self, level: int, places: Iterable[Sequence[int]]) -> list[bytes]:
+    def tiles(self, level: int, numbers: Iterable[Sequence[int]]) -> list[bytes]:
         """Return tiles, which several threads encode: their columns and rows are given."""
         with ThreadPoolExecutor() as threads:
-            return list(threads.map(lambda place: self.tile(level, *place), places))
+            return list(threads.map(lambda one: self.tile(level, *one), numbers))
 
     def has(self, level: int, column: int, row: int) -> bool:
         """Tell whether there is a tile."""
