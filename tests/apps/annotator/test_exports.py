@@ -344,7 +344,9 @@ def test_object_1000_is_not_of_the_next_class(video: VideoWidget, tmp_path: Path
     documents[key] = replace(document, next_number=1000)
     video.start(0, shapes()[2])
     video.commit()
-    with pytest.raises(InvalidArgumentError, match="objects: expected numbers up to 999, found 1000"):
+    with pytest.raises(
+        InvalidArgumentError, match="objects: expected numbers up to 999, found 1000"
+    ):
         video.export(tmp_path / "mots", "mots")
     assert not (tmp_path / "mots").exists()
 
