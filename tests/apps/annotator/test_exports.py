@@ -24,7 +24,6 @@ from sam_rlx.apps.annotator.exports.images_form import voc_palette
 from sam_rlx.apps.annotator.imports import READERS
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.widget import SegmentWidget, VideoWidget
-from support.half_size import half_size
 
 HW = (61, 87)
 FRAMES = 5
@@ -84,7 +83,7 @@ def widget(model: sam_rlx.Model, folder: Path) -> Iterator[SegmentWidget]:
 @pytest.fixture
 def video() -> Iterator[VideoWidget]:
     clip = np.random.default_rng(0).integers(0, 255, (FRAMES, *HW, 3), np.uint8)
-    made = VideoWidget(half_size("sam2-nano"), clip, project=False)
+    made = VideoWidget(sam_rlx.load_model("sam2-nano"), clip, project=False)
     ball = made.class_add("ball")
     for frame, mask in ((0, shapes()[0]), (2, shapes()[1])):
         made.start(frame, mask)
@@ -329,7 +328,7 @@ def test_a_clip_that_was_written_is_read(video: VideoWidget, tmp_path: Path, for
     video.export(tmp_path / "out", form)  # type: ignore[arg-type]
     wanted = by_frame(video)
     other = VideoWidget(
-        half_size("sam2-nano"),
+        sam_rlx.load_model("sam2-nano"),
         np.zeros((FRAMES, *HW, 3), np.uint8),
         project=False,
     )
@@ -345,7 +344,9 @@ def test_object_1000_is_not_of_the_next_class(video: VideoWidget, tmp_path: Path
     documents[key] = replace(document, next_number=1000)
     video.start(0, shapes()[2])
     video.commit()
-    with pytest.raises(InvalidArgumentError, match="numbers up to 999, found 1000"):
+    with pytest.raises(
+        InvalidArgumentError, match="objects: expected numbers up to 999, found 1000"
+    ):
         video.export(tmp_path / "mots", "mots")
     assert not (tmp_path / "mots").exists()
 
