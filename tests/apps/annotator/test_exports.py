@@ -516,3 +516,12 @@ def test_a_folder_project_has_its_exports_in_it(model: sam_rlx.Model, tmp_path: 
 def test_other_projects_have_no_folder_of_exports(widget: SegmentWidget) -> None:
     with pytest.raises(InvalidArgumentError, match="expected the project of a folder"):
         widget._session.call("export_as", form="csv", name="a")
+
+
+def test_class_10_is_no_region_that_is_not_judged(video: VideoWidget, tmp_path: Path) -> None:
+    while (number := video.class_add(f"class {len(video.classes) + 1}")) < 10:
+        pass
+    video.set_class(number, 1)
+    with pytest.raises(InvalidArgumentError, match=r"another number than 10.*found .*'class 10'"):
+        video.export(tmp_path / "mots", "mots")
+    assert not (tmp_path / "mots").exists()

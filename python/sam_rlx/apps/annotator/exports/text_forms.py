@@ -14,6 +14,7 @@ from sam_rlx.apps.annotator.exports.work import Options, Work, below, put_image
 from sam_rlx.errors import InvalidArgumentError
 
 _MOTS_NUMBERS = 999  # of the objects: the next one would be of the next class
+_MOTS_IGNORED = 10  # the class of regions that no tracker is judged by
 
 
 def write_yolo(folder: Path, work: Work, options: Options) -> None:
@@ -48,6 +49,13 @@ def write_mots(folder: Path, work: Work, options: Options) -> None:
     if clip.numbers and clip.numbers[-1] > _MOTS_NUMBERS:
         raise InvalidArgumentError(
             f"objects: expected numbers up to {_MOTS_NUMBERS}, found {clip.numbers[-1]}"
+        )
+    kinds = [one.of_class for still in work.stills for one in still.objects]
+    ignored = next((kind.name for kind in kinds if kind.number == _MOTS_IGNORED), None)
+    if ignored is not None:
+        raise InvalidArgumentError(
+            f"classes: expected another number than {_MOTS_IGNORED}, which MOTS keeps for regions "
+            f"that are not judged, found that of {ignored!r}"
         )
     height, width = clip.hw
     with below(folder, f"{Path(clip.name).stem or 'clip'}.txt").open("w", encoding="ascii") as file:
