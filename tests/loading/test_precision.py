@@ -112,6 +112,14 @@ PATTERNS = {
 }
 
 
+def student_names():
+    """Names of EfficientSAM3's trunks: of TinyViT, of a block of RepViT, and of the head."""
+    trunk = "detector.backbone.vision_backbone.trunk.model."
+    backbone = f"{trunk}backbone.model."
+    tiny_vit = [name.replace("image_encoder.", backbone) for name in tiny_mobile_sam.shapes_of()]
+    return [*tiny_vit, f"{backbone}features.1.channel_mixer.m.0.c.weight", f"{trunk}head.0.weight"]
+
+
 @pytest.mark.parametrize("name", PATTERNS)
 def test_every_pattern_means_layers(name):
     """A name that does not exist would leave its layers float32 without a word."""
@@ -124,10 +132,11 @@ def test_every_pattern_means_layers(name):
     others = {
         "sam-nano": tiny_mobile_sam.shapes_of,
         "sam2-nano": tiny_edgetam.shapes_of,
-        "sam3-nano": lambda: {
-            **tiny_sam3_1.tracker_shapes(32),
-            **tiny_sam3_1.neck_shapes(tiny_sam3.TINY),
-        },
+        "sam3-nano": lambda: [
+            *tiny_sam3_1.tracker_shapes(32),
+            *tiny_sam3_1.neck_shapes(tiny_sam3.TINY),
+            *student_names(),
+        ],
     }
     tensors += others[name]()
     for pattern in patterns:
