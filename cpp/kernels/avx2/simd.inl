@@ -40,8 +40,6 @@ SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {_mm256_fnmadd_ps(a.v, b.v
 SAM_RLX_INLINE Vec round_nearest(Vec a) {
   return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-// Whether scale_by_power gives 0 for any n below.
-constexpr bool kScalesToZero = false;
 // a * 2^n for whole n and a in [0.5, 2], when the result is a normal number.
 SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) {
   const __m256i shift = _mm256_slli_epi32(_mm256_cvtps_epi32(n.v), 23);

@@ -49,8 +49,6 @@ SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {_mm512_fnmadd_ps(a.v, b.v
 SAM_RLX_INLINE Vec round_nearest(Vec a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-// Whether scale_by_power gives 0 for any n below.
-constexpr bool kScalesToZero = true;
 // a * 2^n for whole n in [-126, 127] and a in [0.5, 2].
 SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 

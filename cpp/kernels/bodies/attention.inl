@@ -17,7 +17,7 @@ SAM_RLX_INLINE void for_rows(Index count, Step step) {
   for (; j < count; ++j) step(j, Int<1>{});
 }
 template <int V>
-constexpr int kRowsAtOnce = 4 / V;  // docs/develop/optimizations.md: four-rows, no-clamp
+constexpr int kRowsAtOnce = 4 / V;  // docs/develop/optimizations.md: four-rows
 constexpr int kExpVectors = kLanes > 8 ? 6 : 4;  // vectors of exponentials that fit the registers
 
 // Calls f(Int<V>) with the number of vectors that hold `columns` queries.
@@ -199,7 +199,7 @@ SAM_RLX_INLINE void weigh(const sam_rlx::SoftmaxColumnsArgs& s, const Vec (&larg
                         SAM_RLX_INLINED { return s.scores + (j + i / V) * kNr + i % V * kLanes; };
     Vec y[n.value * V];
     each_vector(y, [&](Vec& x, int i) SAM_RLX_INLINED { x = sub(load(at(i)), largest[i % V]); });
-    exp2_finite(y);
+    exp2(y);
     each_vector(y, [&](Vec& x, int i) SAM_RLX_INLINED {
       store(at(i), x);
       sum[i % V] = add(sum[i % V], x);

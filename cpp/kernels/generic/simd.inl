@@ -55,8 +55,6 @@ SAM_RLX_INLINE Vec round_nearest(Vec a) {
   const Int32s small = (a.v > -4194304.0F) & (a.v < 4194304.0F);
   return {small ? (a.v + kMagic) - kMagic : a.v};
 }
-// Whether scale_by_power gives 0 for any n below.
-constexpr bool kScalesToZero = false;
 // a * 2^n for whole n and a in [0.5, 2], when the result is a normal number. Where n is NaN or
 // infinity, a.
 SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) {

@@ -61,8 +61,6 @@ SAM_RLX_INLINE void add_product(Vec& sum, float a, Vec b) {
 SAM_RLX_INLINE Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
 SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {vfmsq_f32(c.v, a.v, b.v)}; }
 SAM_RLX_INLINE Vec round_nearest(Vec a) { return {vrndnq_f32(a.v)}; }
-// Whether scale_by_power gives 0 for any n below.
-constexpr bool kScalesToZero = false;
 // a * 2^n for whole n and a in [0.5, 2], when the result is a normal number.
 SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) {
   const int32x4_t shift = vshlq_n_s32(vcvtq_s32_f32(n.v), 23);
