@@ -53,10 +53,15 @@ WAYS = {
 
 def images_of(file: str, scratch: Path) -> list[str]:
     """Write two images of other sizes, or the frames of a clip."""
-    coffee = Image.open(Path(sam_rlx.__file__).parent / "assets" / "coffee.jpg").convert("RGB")
+    assets = Path(sam_rlx.__file__).parent / "assets"
+    coffee, coins = (
+        Image.open(assets / name).convert("RGB") for name in ("coffee.jpg", "coins.jpg")
+    )
     if file == "clips":
         pixels = np.asarray(coffee.resize((160, 107)))
         frames = [Image.fromarray(np.roll(pixels, 3 * index, 1)) for index in range(5)]
+    elif file == "everything":  # of coffee this model finds nothing by the pipeline's thresholds
+        frames = [coins.resize((160, 126)), coins.crop((0, 0, 192, 152))]
     else:
         frames = [coffee.resize((160, 107)), coffee.crop((200, 0, 500, 400)).resize((90, 120))]
     for index, frame in enumerate(frames):
