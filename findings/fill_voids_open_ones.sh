@@ -4,7 +4,7 @@
 # of 300 random volumes of 6 x 7 x 8 it is 21, by one or two pixels, and of the porous 24 x 24 x 24 ones
 # (smoothed noise) about one in forty, by up to seven. In images (2D) it is right. Nothing is said.
 #
-# It meets whoever fills volumes with it in place of scipy.ndimage.binary_fill_holes, since it is much
+# It meets whoever fills volumes with it instead of scipy.ndimage.binary_fill_holes, since it is much
 # quicker: pores and vessels that end at the border of a block are closed there, and volumes that were made
 # by both do not agree.
 #

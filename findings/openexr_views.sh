@@ -9,7 +9,7 @@
 # Seen 2026-11-30, ids 0 to 23 in 4 rows of 6 as uint32, and the colours of a (3, 4, 6) array:
 #   as it is: the same
 #   copy of the crop: the same
-#   crop [1:3, 2:5]: wrong, the second row is 11 12 13 in place of 14 15 16
+#   crop [1:3, 2:5]: wrong, the second row is 11 12 13 instead of 14 15 16
 #   transposed: wrong
 #   channels first, moved to the end: wrong
 #   the same, by ascontiguousarray: the same
@@ -38,7 +38,7 @@ def kept(name, array, told=""):
     assert (read.shape, read.dtype) == (array.shape, array.dtype)
     same = bool((read == array).all())
     if told and not same:
-        told = f", the second row is {' '.join(map(str, read[1]))} in place of {told}"
+        told = f", the second row is {' '.join(map(str, read[1]))} instead of {told}"
     print(f"{name}: {'the same' if same else 'wrong' + told}")
     return same
 

@@ -28,8 +28,8 @@ from rasterio import warp
 
 mask = np.zeros((40, 60), np.uint8)
 mask[10:20, 10:30] = 255
-places = {"y": np.linspace(50, 46, 40), "x": np.linspace(5, 11, 60)}
-raster = xarray.DataArray(mask, dims=("y", "x"), coords=places).rio.write_crs("EPSG:4326")
+coords = {"y": np.linspace(50, 46, 40), "x": np.linspace(5, 11, 60)}
+raster = xarray.DataArray(mask, dims=("y", "x"), coords=coords).rio.write_crs("EPSG:4326")
 inside = (raster.astype("int32") * 0 + 1).rio.reproject("EPSG:32632", nodata=0).values == 1
 
 
