@@ -8,6 +8,8 @@
 #include <string_view>
 #include <thread>
 
+#include "core/parallel.h"
+
 #if defined(_OPENMP)
 #include <omp.h>
 #endif
@@ -165,6 +167,10 @@ int available_cores() {
   const double quota = quota_cores("/sys/fs/cgroup", "/proc/self/cgroup");
   if (quota <= 0.0) return cores;
   return std::clamp(static_cast<int>(std::lround(std::min(quota, 1e6))), 1, cores);
+}
+
+int loading_threads(std::int64_t work) {
+  return work < 16 * kMinThreadWork ? 1 : available_cores();
 }
 
 }  // namespace sam_rlx

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,10 @@ namespace sam_rlx {
 // Cores that this process may use: its affinity mask, limited by the CPU quotas of its control
 // groups. At least 1.
 int available_cores();
+
+// Threads for work, told as in core/parallel.h, that is done once, when a model is loaded. To ask
+// how many cores there are takes longer than a little of it.
+int loading_threads(std::int64_t work);
 
 // Says that OpenMP runtimes may bind threads to cores: from now on a part of the calling thread's
 // mask of now, as the mask of some thread, is taken for the work of such a runtime. Reads the

@@ -3,8 +3,11 @@
 // Eigen's blocks of a product, 128 kB each by default, are more than the stack of a small thread.
 #define EIGEN_STACK_ALLOCATION_LIMIT 4096
 #include <Eigen/Core>
+#include <algorithm>
 
+#include "core/cores.h"
 #include "core/error.h"
+#include "core/parallel.h"
 
 namespace sam_rlx {
 namespace {
@@ -12,6 +15,8 @@ namespace {
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Input = Eigen::Map<const Matrix>;
 using Output = Eigen::Map<Matrix>;
+
+constexpr std::int64_t kFoldedColumns = 512;  // of a product, at a time
 
 }  // namespace
 
@@ -25,11 +30,20 @@ Tensor folded_weight(ConstView weight, ConstView inner, int axis) {
   shape[axis] = out;
   Tensor result(shape);
   const Eigen::MatrixXd left = Input(weight.data, out, mid).cast<double>();
-  for (std::int64_t i = 0; i < batch; ++i) {
-    const Input right(inner.data + i * mid * length, mid, length);
-    Output(result.data() + i * out * length, out, length) =
-        (left * right.cast<double>()).cast<float>();
-  }
+  // The blocks of columns do not depend on the number of threads, so neither do sums.
+  const std::int64_t blocks = (length + kFoldedColumns - 1) / kFoldedColumns;
+  const std::int64_t work = out * mid * std::min(length, kFoldedColumns);
+  parallel_for(
+      {loading_threads(batch * blocks * work), batch * blocks, 1, work},
+      [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t block = begin; block < end; ++block) {
+          const std::int64_t i = block / blocks, first = block % blocks * kFoldedColumns;
+          const std::int64_t columns = std::min(kFoldedColumns, length - first);
+          const Input right(inner.data + i * mid * length, mid, length);
+          Output(result.data() + i * out * length, out, length).middleCols(first, columns) =
+              (left * right.middleCols(first, columns).cast<double>()).cast<float>();
+        }
+      });
   return result;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/cores.h"
+#include "core/parallel.h"
 #include "layers/fold.h"
 
 namespace sam_rlx {
@@ -12,8 +14,17 @@ namespace {
 void copy_rows(const std::vector<std::int64_t>& order, const void* from, std::int64_t bytes,
                void* to) {
   const auto* const source = static_cast<const std::byte*>(from);
-  auto* out = static_cast<std::byte*>(to);
-  for (const std::int64_t row : order) out = std::copy_n(source + row * bytes, bytes, out);
+  auto* const out = static_cast<std::byte*>(to);
+  const auto rows = static_cast<std::int64_t>(order.size());
+  constexpr std::int64_t kGrain = 64;
+  const std::int64_t work = bytes / static_cast<std::int64_t>(sizeof(float)) * kNumberWork;
+  parallel_for({loading_threads(rows * work), rows, kGrain, work},
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t row = order[static_cast<std::size_t>(i)];
+                   std::copy_n(source + row * bytes, bytes, out + i * bytes);
+                 }
+               });
 }
 
 Tensor reordered(const std::vector<std::int64_t>& order, const Tensor& rows) {

@@ -33,9 +33,7 @@ template <class Body>
 void for_each_panel(const PackedMatrix& weight, const Body& body) {
   const std::int64_t nr = weight.kernels->gemm_nr;
   const std::int64_t work = nr * weight.cols * kNumberWork, panels = (weight.rows + nr - 1) / nr;
-  // How many cores there are takes longer to ask than a small weight to pack.
-  const int threads = work * panels < 16 * kMinThreadWork ? 1 : available_cores();
-  parallel_for({.num_threads = threads, .count = panels, .grain = 1, .work = work},
+  parallel_for({loading_threads(work * panels), panels, 1, work},
                [&](std::int64_t begin, std::int64_t end, int) {
                  body(begin * nr, std::min(end * nr, weight.rows) - begin * nr);
                });

@@ -22,6 +22,8 @@ def check_rounded_once(found, truth, largest):
         ((MID, IN, 3, 3), 0, "om,mixy->oixy"),
         ((IN, MID, 2, 2), 1, "om,imxy->ioxy"),
         ((MID, 1), 0, "om,mi->oi"),
+        ((MID, 1031), 0, "om,mi->oi"),  # more columns than a thread takes at a time
+        ((IN, MID, 23, 47), 1, "om,imxy->ioxy"),
     ],
 )
 def test_weight(shape, axis, formula, ones):
