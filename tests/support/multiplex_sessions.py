@@ -114,8 +114,10 @@ class _Batch:
 class Session:
     """Prompts and tracking with upstream's rules, as ours gives them to objects."""
 
-    def __init__(self, network: Any, frames: Any, hw: tuple[int, int]) -> None:
+    def __init__(self, network: Any, frames: Any, hw: tuple[int, int], tie: float = 0.0) -> None:
         self.network, self.frames, self.hw = network, frames, hw
+        # Logits that differ by less belong to the second object; the least difference of all.
+        self.tie, self.least = tie, np.inf
         self.batches: list[_Batch] = []
         self.new: dict[int, dict[Any, Any]] = {}  # by frame and object: outputs, mask of the video
         self.shown: dict[int, dict[Any, Any]] = {}  # by frame and object, after tracking
@@ -233,8 +235,11 @@ class Session:
         side = self.network.side
         high = functional.interpolate(low[None], (side, side), mode="bilinear")[0]
         if len(members) > 1:
-            best = torch.arange(len(members))[:, None, None] == high.argmax(0)
-            high = torch.where(best, high, high.clamp(max=-10))
+            (first, second), (best, next_best) = high.topk(2, dim=0)
+            self.least = min(self.least, float((first - second).min()))
+            best = torch.where(first - second < self.tie, next_best, best)
+            mine = torch.arange(len(members))[:, None, None] == best
+            high = torch.where(mine, high, high.clamp(max=-10))
         _, _, map_, _ = self.encoded(frame)
         outputs = {obj: group[obj][0] for obj in members}
         for bucket, objs in self._buckets(batch, members).items():
@@ -321,10 +326,11 @@ class Session:
         return frame, logits, {obj: float(group[obj][0].scores) for obj in order}
 
 
-def play(network: Any, frames: NDArray[np.uint8], steps: Sequence[Step], dtype: Any) -> list[Any]:
+TIE = 1e-4  # of logits; rounding to float32 changes them by less
+
+
+def play(session: Session, steps: Sequence[Step]) -> list[Any]:
     """Do the steps; gives a frame's results after each prompt, and for each tracked frame."""
-    images = video.input_images(frames, network.side, dtype)
-    session = Session(network, images, frames.shape[1:3])
     results: list[Any] = []
     with torch.no_grad():
         for kind, *args in steps:
@@ -358,10 +364,16 @@ def check(
     **options: Any,
 ) -> list[sam_rlx.VideoFrame]:
     """Hold every mask of a script to the reference."""
-    single = play(network, frames, steps, torch.float32)
+    images = video.input_images(frames, network.side, torch.float32)
+    hw = frames.shape[1:3]
+    single = play(Session(network, images, hw), steps)
     double: Any = upstream.double(network)
     with upstream.float64():
-        exact = play(double, frames, steps, torch.float64)
+        wide = Session(double, video.input_images(frames, network.side, torch.float64), hw)
+        exact = play(wide, steps)
+    # Where two objects claim a pixel equally, another rounding gives it to the other one.
+    ties = [play(Session(network, images, hw, TIE), steps)] if wide.least < TIE else []
     options = {"history": None, "resize": "integer", **options}
     session = sam_rlx.VideoPredictor(model, frames, **options)
-    return upstream_video.hold(parity, upstream_video.play_ours(session, steps), exact, single)
+    found = upstream_video.play_ours(session, steps)
+    return upstream_video.hold(parity, found, exact, single, ties)
