@@ -13,6 +13,7 @@ the two has at least 0.1 % of the frame: of a handful of pixels an IoU says noth
 from __future__ import annotations
 
 import argparse
+import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -132,11 +133,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--models", nargs="+", help="checkpoints (default: the small ones)")
     parser.add_argument("--precisions", nargs="*", default=["bfloat16", "int8"])
+    parser.add_argument("--count", type=int, help="so many of the clips")
     parser.add_argument("--upstream", action="store_true", help="also PyTorch's bfloat16")
     options = parser.parse_args()
     small = [path for name, path in precision.trained_models().items() if name != "sam-nano"]
     paths = [find_checkpoint(name) for name in options.models or ()] or small
-    everything = list(clips())
+    everything = list(itertools.islice(clips(), options.count))
     print(f"{run.heading('Accuracy on clips', 2)}\n\n{len(everything)} clips.\n")
     columns = ("masks", "median IoU", "mean IoU", "10th percentile", "worst clip's mean")
     precision.table(("model", "precision", *columns))

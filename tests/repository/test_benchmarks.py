@@ -421,6 +421,15 @@ def test_precision():
         assert re.search(rf"^{name}\d+\.\d \| \d+ \| [\d.]+ \| [\d.]+ \|$", shown, re.M), shown
 
 
+@pytest.mark.slow
+def test_precision_on_a_clip():
+    model = BENCHMARKS.parent / "training/checkpoints/sam2-nano.safetensors"
+    shown = script("clip_precision.py", *("--count", "1", "--models", str(model)))
+    for precision in ("bfloat16", "int8", "packaged"):
+        name = re.escape(f"| {model.stem} | {precision} | ")
+        assert re.search(rf"^{name}\d+ \| 0\.9\d+ \| 0\.9\d+ \|", shown, re.MULTILINE), shown
+
+
 def test_buckets(tmp_path):
     """Objects of SAM 3.1 that share a bucket, and one more."""
     plot = tmp_path / "buckets.svg"
