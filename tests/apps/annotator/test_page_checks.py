@@ -148,8 +148,9 @@ ON_CLIPS: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
     ("Space", lambda now: now["playing"]),
     ("Space", lambda now: now["playing"]),
 ]
-# Each has a test of its own: a name, words, two objects, the full screen, what is to be checked.
-ELSEWHERE = {"F2", "/", "M", "F", "N"}
+# Each has a test of its own: a name, words, two objects, the full screen, what is to be checked,
+# what no export has.
+ELSEWHERE = {"F2", "/", "Shift+Enter", "M", "F", "N", "Shift+D"}
 SPOKEN = {"Control+": "Ctrl+", "Arrow": "", "Digit": "", "Escape": "Esc"}
 
 
