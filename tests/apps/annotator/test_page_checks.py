@@ -352,7 +352,7 @@ def test_broken_images(anywhere: View, files: list[Path], tmp_path: Path, broken
     assert view.idle()["index"] == right[0]
     seen = [right[0]]
     for _ in range(len(right) - 1):
-        view.page.keyboard.press("d")
+        view.key("d")
         seen.append(view.idle(lambda now: now["index"] not in seen)["index"])
     assert seen == right
     if wrong[0] == 1:  # the sentence comes behind the image
