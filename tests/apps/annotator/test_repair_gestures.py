@@ -219,6 +219,11 @@ def test_colors_of_classes_differ() -> None:
         taken.append(next_color(taken))
     assert sorted(taken) == sorted(HUES)
     assert len(set(HUES)) == 20
+    more = [*taken]
+    for _ in range(40):  # darker and lighter ones
+        more.append(next_color(more))
+    assert len(set(more)) == 60
+    assert next_color(more) in HUES
     first = [HUES.index(one) for one in taken[:4]]
     steps = [min(abs(a - b), 20 - abs(a - b)) for a in first for b in first if a != b]
     assert min(steps) >= 4

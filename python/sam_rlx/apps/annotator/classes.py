@@ -10,16 +10,16 @@ from sam_rlx.errors import InvalidArgumentError
 
 DIGITS = "1234567890"
 _COUNT = 20
-_LIGHTNESS, _CHROMA = 0.72, 0.12  # of Oklch
+_LIGHTNESSES, _CHROMA = (0.72, 0.58, 0.86), 0.12  # of Oklch
 
 
-def _hue(turn: float) -> Color:
-    """Return a colour of equal lightness: Oklch to sRGB (Ottosson, "A perceptual color space")."""
+def _hue(turn: float, lightness: float) -> Color:
+    """Return a colour: Oklch to sRGB (Ottosson, "A perceptual color space")."""
     angle = 2 * math.pi * turn
     a, b = _CHROMA * math.cos(angle), _CHROMA * math.sin(angle)
-    long = (_LIGHTNESS + 0.3963377774 * a + 0.2158037573 * b) ** 3
-    medium = (_LIGHTNESS - 0.1055613458 * a - 0.0638541728 * b) ** 3
-    short = (_LIGHTNESS - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
     linear = (
         4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short,
         -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
@@ -33,30 +33,36 @@ def _companded(value: float) -> float:
     return 12.92 * value if value <= 0.0031308 else 1.055 * value ** (1 / 2.4) - 0.055
 
 
-# 20 hues of equal lightness, around the circle.
-HUES: tuple[Color, ...] = tuple(_hue((k + 0.5) / _COUNT) for k in range(_COUNT))
+# 20 hues of equal lightness, around the circle; darker and lighter ones for more classes.
+HUES, DARKER, LIGHTER = (
+    tuple(_hue((k + 0.5) / _COUNT, lightness) for k in range(_COUNT)) for lightness in _LIGHTNESSES
+)
+COLORS: tuple[Color, ...] = (*HUES, *DARKER, *LIGHTER)
 
 
 def next_color(taken: Iterable[Color], mean: Color | None = None) -> Color:
     """Return the colour of a new class.
 
-    Of the hues that fewest classes have the one that differs most from those of all classes; of
-    equal ones the one that differs most from the mean colour of the image.
+    Of the colours that fewest classes have, and of these of one lightness, the one whose hue
+    differs most from those of all classes; of equal ones the one that differs most from the mean
+    colour of the image.
     """
     known = list(taken)
-    counts = [known.count(hue) for hue in HUES]
-    free = [hue for hue, count in zip(HUES, counts, strict=True) if count == min(counts)]
+    counts = [known.count(one) for one in COLORS]
+    rings = [range(first, first + _COUNT) for first in range(0, len(COLORS), _COUNT)]
+    ring = min(rings, key=lambda ring: min(counts[k] for k in ring))
+    least = min(counts[k] for k in ring)
+    near = [min(ring, key=lambda k: _distance(COLORS[k], one)) for one in known]
 
-    def apart(hue: Color) -> tuple[int, int]:
-        nearest = min((_steps(hue, one) for one in known), default=0)
-        return nearest, 0 if mean is None else _distance(hue, mean)
+    def apart(at: int) -> tuple[int, int]:
+        nearest = min((_steps(at, there) for there in near), default=0)
+        return nearest, 0 if mean is None else _distance(COLORS[at], mean)
 
-    return max(free, key=apart)
+    return COLORS[max((k for k in ring if counts[k] == least), key=apart)]
 
 
-def _steps(hue: Color, other: Color) -> int:
-    """Return how far two colours are apart around the circle of hues."""
-    at, there = HUES.index(hue), min(range(_COUNT), key=lambda k: _distance(HUES[k], other))
+def _steps(at: int, there: int) -> int:
+    """Return how far two hues are apart around their circle."""
     return min((at - there) % _COUNT, (there - at) % _COUNT)
 
 
