@@ -272,12 +272,11 @@ def test_results_that_are_refused(both, name):
     )
 
 
-def refused(theirs: Any, mine: Any) -> None:
-    """Hold our error to the type of theirs; one of its assertions says only that it refuses."""
+def refused(theirs: Any, mine: Any, kind: type[Exception] | None = None) -> None:
+    """Hold our error to the type of theirs, or to a kind where theirs depends on the machine."""
     with pytest.raises(Exception) as expected:  # noqa: PT011
         theirs()
-    kind = SamRlxError if expected.type is AssertionError else expected.type
-    with pytest.raises(kind) as found:
+    with pytest.raises(kind or expected.type) as found:
         mine()
     assert isinstance(found.value, SamRlxError)
 
@@ -322,7 +321,9 @@ def test_calls_that_are_refused(both, name):
     (model, _), (theirs, upstreams) = both
     given = dict(upstreams(A, text="cat", return_tensors="pt"))
     given = BAD_CALLS[name](given)
-    refused(lambda: run(theirs, given), lambda: model(**given))
+    # torchvision's operator, if it is there, lets upstream stop by an assertion that comes later.
+    kind = IndexError if name == "boxes of two images" else None
+    refused(lambda: run(theirs, given), lambda: model(**given), kind)
 
 
 GOOD_CALLS = {
