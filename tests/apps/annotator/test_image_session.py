@@ -16,6 +16,7 @@ import pytest
 import sam_rlx
 from PIL import Image
 from sam_rlx import _core, io
+from sam_rlx.apps.annotator.identity import key_of
 from sam_rlx.apps.annotator.image_session import ImageSession
 from sam_rlx.apps.annotator.predict import PREVIEW
 from sam_rlx.apps.annotator.values import PackedMask
@@ -344,6 +345,48 @@ def test_a_folder_is_a_queue(model: sam_rlx.Model, tmp_path: Path) -> None:
     session.close()
     with pytest.raises(FileNotFoundError, match="images"):
         ImageSession(model, tmp_path / "none")
+
+
+def test_images_that_cannot_be_read_are_marked(model: sam_rlx.Model, tmp_path: Path) -> None:
+    """Also those that were never open: the mended file is an item with the key of its content."""
+    for name in ("a", "b", "c"):
+        Image.new("RGB", (40, 30), (200, 30, ord(name))).save(tmp_path / f"{name}.png")
+    whole = {at: (tmp_path / f"{at}.png").read_bytes() for at in "ac"}
+    for at in "ac":
+        (tmp_path / f"{at}.png").write_bytes(whole[at][:60])
+    session = ImageSession(model, tmp_path)
+    rows = session.queue_rows()
+    assert [rows[at]["state"] for at in range(3)] == ["unreadable", "begun", "new"]
+    assert "truncated" in rows[0]["reason"]
+    with pytest.raises(InvalidArgumentError, match=r"c\.png cannot be read"):
+        session.call("image", index=2)
+    assert session.queue_rows(shown_alone=True)[2]["state"] == "unreadable"
+    for at in "ac":
+        (tmp_path / f"{at}.png").write_bytes(whole[at])
+    session.call("image", index=2)
+    session.call("image", index=0)
+    rows = session.queue_rows()
+    assert [rows[at]["state"] for at in range(3)] == ["begun"] * 3
+    assert rows[0]["reason"] == ""
+    assert key_of(tmp_path / "a.png") == rows[0]["key"]
+    session.close()
+
+
+def test_classes_are_repeated(model: sam_rlx.Model, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png", "c.png"):
+        Image.new("RGB", (40, 30), (200, 30, ord(name[0]))).save(tmp_path / name)
+    session = ImageSession(model, tmp_path)
+    with pytest.raises(InvalidArgumentError, match="an image with objects before, found none"):
+        session.call("repeat_from")
+    session.call("class_add", name="cell")
+    session.call("set_class", class_number=2)
+    session.call("click", x=5, y=5)
+    session.call("commit")
+    session.call("set_class", class_number=1)
+    session.call("image", index=2)
+    session.call("repeat_from")
+    assert session.class_number == 2
+    session.close()
 
 
 def test_a_file_is_upright_and_an_image_as_its_pixels_are(

@@ -162,6 +162,7 @@ class ImageSession(ExportGestures):
         self._counter = itertools.count(1)
         self._shown: tuple[str, bytes] | None = None  # key and file of the image that views see
         self.index = 0
+        self._reasons: dict[int, str] = {}  # why images cannot be read that were never items
         self._image: NDArray[np.uint8] | None = None
         self.notes += self.sources.meet(self.project)
         try:
@@ -199,6 +200,7 @@ class ImageSession(ExportGestures):
             self._select(None)
             self._layer, self._sent, self._described = None, set(), {}
             self._pyramid = None
+        self._reasons.pop(index, None)
         self.project.change_item(key, hw=self.hw, state=self._state_of(key), reason="")
 
     def _state_of(self, key: str) -> str:
@@ -213,6 +215,8 @@ class ImageSession(ExportGestures):
         key = self.sources.known_key(index)
         if key:
             self.project.change_item(key, state="unreadable", reason=reason[:500])
+        else:  # the key of what the file has now would not be that of the mended file
+            self._reasons[index] = reason[:500]
         return said
 
     # ---------------------------------------------------------------- what there is
@@ -395,9 +399,13 @@ class ImageSession(ExportGestures):
 
     def queue_rows(self, *, shown_alone: bool = False) -> dict[int, dict[str, Any]]:
         """Return what views are told of the images by their index."""
-        chosen = [self.index] if shown_alone else range(len(self.sources))
+        chosen = {self.index, *self._reasons} if shown_alone else range(len(self.sources))
         sources = self.sources
-        return {at: self.item_row(at, sources.known_key(at), sources.path(at)) for at in chosen}
+        rows = {at: self.item_row(at, sources.known_key(at), sources.path(at)) for at in chosen}
+        for at, reason in self._reasons.items():
+            if not rows[at]["key"]:
+                rows[at] |= {"state": "unreadable", "reason": reason}
+        return rows
 
     # ---------------------------------------------------------------- work
 
@@ -906,6 +914,7 @@ class ImageSession(ExportGestures):
                     raise InvalidArgumentError(notes[-1]) from error
                 index += step
                 if not 0 <= index <= last:
+                    self.send_project(None)
                     raise InvalidArgumentError("; ".join(notes[:5])) from error
         with self._lock:
             self._send_image(None, answer)
