@@ -116,6 +116,15 @@ def test_a_matrix_whose_rows_are_no_blocks_is_refused(testing, tmp_path, shape):
         testing.open_checkpoint(path)
 
 
+@pytest.mark.parametrize("shape", [(64, 96), (96, 64)])
+def test_one_matrix_is_enough_to_tell_the_order(testing, tmp_path, shape):
+    matrix = gguf_files.Tensor("Q8_0", shape, bytes(64 * 96 // 32 * 34))
+    bias = gguf_files.tensor(np.ones(64, np.float32))
+    path = tmp_path / "x.gguf"
+    path.write_bytes(gguf_files.gguf_bytes({"w.weight": matrix, "w.bias": bias}))
+    assert testing.open_checkpoint(path)["w.weight"].shape == (64, 96)
+
+
 SAM_SPELLINGS = [("mlp.lin1.", "mlp.fc1."), ("mlp.lin2.", "mlp.fc2.")]
 NUMBERED = [("mlp.lin1.", "mlp.layers.0."), ("mlp.lin2.", "mlp.layers.1.")]
 

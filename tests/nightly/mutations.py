@@ -236,7 +236,11 @@ class Suite:
         for file in sorted(self.reached[fault], key=lambda file: self.seconds.get(file, 0)):
             left = [f"--deselect={test}" for test in self.failed if test.startswith(file)]
             options = (*self.options, "-x", "-n0", "--timeout=60", file, *left)
-            if pytest(tree, *options, SAM_RLX_FAULT=str(fault)) not in NO_FAILURE:
+            # Alone, a file may fail without a fault too.
+            if (
+                pytest(tree, *options, SAM_RLX_FAULT=str(fault)) not in NO_FAILURE
+                and pytest(tree, *options) in NO_FAILURE
+            ):
                 return file
             if time.monotonic() - start > limit:
                 break

@@ -20,7 +20,7 @@ import sam_rlx
 from numpy.typing import NDArray
 from PIL import Image
 from sam_rlx.apps.annotator.exports import FORMS, names_of
-from sam_rlx.apps.annotator.exports.images_form import voc_palette
+from sam_rlx.apps.annotator.exports.images_form import label_array, voc_palette
 from sam_rlx.apps.annotator.imports import READERS
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.widget import SegmentWidget, VideoWidget
@@ -298,6 +298,18 @@ def test_tables_images_and_arrays(widget: SegmentWidget, tmp_path: Path) -> None
         shape = shapely.from_geojson(json.dumps(feature["geometry"]))
         assert shape.is_valid
         assert shape.area == mask.sum()
+
+
+def test_labels_take_as_many_bits_as_their_numbers(widget: SegmentWidget, tmp_path: Path) -> None:
+    widget.export(tmp_path / "out", "labels")
+    with Image.open(tmp_path / "out" / "cam0" / "a.png") as image:
+        assert image.mode == "L"
+    still = next(iter(widget._session.work("all", None).stills))
+    first, *others = still.objects
+    for number, dtype in ((255, np.uint8), (256, np.uint16)):
+        renumbered = replace(first, one=replace(first.one, number=number))
+        labels = label_array(replace(still, objects=(renumbered, *others)))
+        assert (labels.dtype, labels.max()) == (dtype, number)
 
 
 @pytest.mark.parametrize("form", [form for form in READERS if form in names_of("image")])

@@ -150,6 +150,7 @@ def test_defaults_at_full_size(upstream, name):
 SETTINGS = [
     {"do_center_crop": True, "crop_size": 50},
     {"do_center_crop": True, "crop_size": {"height": 151, "width": 20}},
+    {"do_center_crop": True, "crop_size": 50, "default_to_square": False},
     {"image_mean": 0.5, "image_std": 0.25},
     {"image_mean": [0.1, 0.2, 0.3]},
     {"rescale_factor": 1 / 128},
@@ -160,6 +161,7 @@ SETTINGS = [
     {"size": {"shortest_edge": 40, "longest_edge": 45}},
     {"size": {"max_height": 40, "max_width": 90}},
     {"size": (40, 60)},
+    {"size": 40, "default_to_square": False},
     {"do_pad": True, "pad_size": 200},
     {"do_resize": False, "do_pad": True},
     {"input_data_format": "channels_last"},
