@@ -57,7 +57,9 @@ py::array_t<std::uint8_t> overlay(const py::array& image,
   }
   std::vector<Rle> runs;
   runs.reserve(counts.size());
-  Overlay drawn{.opacity = opacity, .line = line};
+  Overlay drawn;
+  drawn.opacity = opacity;
+  drawn.line = line;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     runs.push_back(rle_from(counts[i], {view.height, view.width}));
     drawn.masks.push_back({.runs = &runs[i], .color = colors[i]});

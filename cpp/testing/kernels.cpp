@@ -62,7 +62,7 @@ std::vector<T*> rows_of(T* x, std::int64_t count, std::int64_t stride) {
   return rows;
 }
 
-GemmArgs product(const KernelTable& t, const std::shared_ptr<Tensor>& c) {
+GemmArgs product(const std::shared_ptr<Tensor>& c) {
   GemmArgs g;
   g.m = kRows;
   g.n = g.k = kWidth;
@@ -77,7 +77,7 @@ Prepared gemm(const KernelTable& t) {
   const auto a = floats(up(kRows, t.gemm_mr) * kWidth), b = floats(up(kWidth, t.gemm_nr) * kWidth);
   const auto c = floats(kBlock);
   return {[=, &t] {
-            GemmArgs g = product(t, c);
+            GemmArgs g = product(c);
             g.a = left_panels(t, a->data(), kWidth);
             g.b = right_panels(t, b->data(), kWidth);
             t.gemm(g);
@@ -89,7 +89,7 @@ Prepared bfloat16_gemm(const KernelTable& t) {
   const auto a = numbers<std::uint16_t>(up(kRows, kBFloat16Rows) * kWidth);
   const auto b = numbers<std::uint16_t>(up(kWidth, t.gemm_nr) * kWidth);
   const auto c = floats(kBlock);
-  return {[=, &t] { t.bfloat16_gemm({product(t, c), a->data(), kWidth, b->data()}); }, {kProduct}};
+  return {[=, &t] { t.bfloat16_gemm({product(c), a->data(), kWidth, b->data()}); }, {kProduct}};
 }
 
 Prepared int8_gemm(const KernelTable& t) {
@@ -99,7 +99,7 @@ Prepared int8_gemm(const KernelTable& t) {
   const auto zero = numbers<std::int32_t>(kRows), sum = numbers<std::int32_t>(n);
   const auto a_scale = floats(kRows), b_scale = floats(n), c = floats(kBlock);
   return {[=, &t] {
-            t.int8_gemm({product(t, c), a->data(), kWidth, a_scale->data(), zero->data(), b->data(),
+            t.int8_gemm({product(c), a->data(), kWidth, a_scale->data(), zero->data(), b->data(),
                          b_scale->data(), sum->data()});
           },
           {kProduct}};

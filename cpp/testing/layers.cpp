@@ -328,7 +328,9 @@ decltype(TestLayer::run) make_mask_decoder(const py::dict& c, const Weights& w,
 
 decltype(TestLayer::run) make_mask_decoder_hq(const py::dict& c, const Weights& w,
                                               const KernelTable& k) {
-  const auto config = read_config(c, sam::MaskDecoderConfig{.hq = sam::HqConfig{}});
+  sam::MaskDecoderConfig sizes;
+  sizes.hq = sam::HqConfig{};
+  const auto config = read_config(c, sizes);
   const auto layer = loaded(sam::MaskDecoder(config), w, k);
   // As MaskDecoder; early (1, H, W, D), hq_token_only -> masks (B, 1, 4H, 4W), iou (B, 1),
   // hq_features (1, 4H, 4W, C / 8)

@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -154,7 +155,9 @@ class Builder:
         ]
         words = [word for word in words if not re.fullmatch("-O[s0-3]", word)]
         # The headers that an isolated build saw are gone with its environment.
-        headers = ["-isystem", pytest.importorskip("pybind11").get_include()]
+        eigen = Path(sysconfig.get_path("purelib"), "cmeel.prefix", "include", "eigen3")
+        folders = [pytest.importorskip("pybind11").get_include(), *([eigen] * eigen.is_dir())]
+        headers = [word for folder in folders for word in ("-isystem", str(folder))]
         command = [*words, *headers, "-O0", "-Werror", *arguments, str(self.copy / source)]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=HANG_SECONDS, check=False
