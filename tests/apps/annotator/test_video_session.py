@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import sam_rlx
 from sam_rlx.apps.annotator.clip_export import read_clip
-from sam_rlx.apps.annotator.video_session import VideoSession, _Way
+from sam_rlx.apps.annotator.tracking import Way
+from sam_rlx.apps.annotator.video_session import VideoSession
 from sam_rlx.errors import InvalidArgumentError
 from sam_rlx.widget import VideoWidget
 from support.half_size import half_size
@@ -124,7 +125,7 @@ def test_where_one_is_corrected_the_others_keep_their_masks(widget: VideoWidget)
     masks = dict.fromkeys((1, 2), np.zeros((96, 160), np.bool_))
     for at in (3, 4):
         frame: Any = SimpleNamespace(frame_index=at, masks=masks, scores={1: -2.0, 2: -2.0})
-        session._keep(frame, 0, "tracking", _Way(3, 5, 3, whole=False), {1: None, 2: None})
+        session._keep(frame, 0, "tracking", Way(3, 5, 3, whole=False), {1: None, 2: None})
     assert all(mask.any() for mask in widget.masks(3).values())
     assert not any(mask.any() for mask in widget.masks(4).values())
 

@@ -1,98 +1,70 @@
 """Objects of images by clicks, boxes and texts."""
 
 import itertools
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sam_rlx._internal.weights.sources import PACKAGED
 from sam_rlx.apps.annotator import fields
 from sam_rlx.apps.annotator.described import described
-from sam_rlx.apps.annotator.export import Annotated, ExportedFile, export
-from sam_rlx.apps.annotator.export_gestures import ExportGestures, Placed, without_number
-from sam_rlx.apps.annotator.exports.collect import Source, image_work
-from sam_rlx.apps.annotator.exports.work import Work
 from sam_rlx.apps.annotator.gestures import (
-    Boxes,
     BoxField,
     Choice,
-    Contents,
     Coordinate,
     Flag,
     FromPython,
     Index,
     Label,
-    Labels,
     Level,
-    OptionalIndices,
-    OptionalKey,
-    Options,
-    Scope,
-    Threshold,
     Tiles,
-    Words,
     gesture,
 )
-from sam_rlx.apps.annotator.imports import FoundStill
-from sam_rlx.apps.annotator.layer import Layer, apart, found_masks
+from sam_rlx.apps.annotator.image_files import FRAME
 from sam_rlx.apps.annotator.limits import MAX_POINTS
 from sam_rlx.apps.annotator.predict import Ahead, Clicks, Encode, preview_hw, prompts_of
 from sam_rlx.apps.annotator.projects import OpenProject
-from sam_rlx.apps.annotator.saved import OpenImages, from_saved
-from sam_rlx.apps.annotator.saved_documents import read_saved
+from sam_rlx.apps.annotator.search_gestures import SearchGestures, is_clicked
 from sam_rlx.apps.annotator.sent_masks import deflated, sent
 from sam_rlx.apps.annotator.session import (
-    UNCOLORED,
     Answer,
     Send,
-    by_view,
     mask_of_size,
-    numbered,
     still,
 )
-from sam_rlx.apps.annotator.sources import HELD_ASIDE, ImageSource, encoded, shrunk
+from sam_rlx.apps.annotator.sources import ImageSource, encoded, shrunk
 from sam_rlx.apps.annotator.tiles import TILE, Pyramid, level_of, masks_in
 from sam_rlx.apps.annotator.values import (
     BoxPrompt,
     Color,
-    Document,
     Mask,
     Object,
     PackedMask,
     Point,
-    Project,
     Prompt,
     Start,
     Stroke,
-    Text,
     fold_document,
     next_number,
 )
 from sam_rlx.apps.annotator.worker import During
 from sam_rlx.errors import (
     InvalidArgumentError,
-    MediaWarning,
     SamRlxError,
     StateError,
-    UnsupportedError,
 )
 from sam_rlx.model import Model
 
-_TEXT_THRESHOLD = 0.5
 _MAX_GRID = 1 << 22  # pixels of the masks that views get; a larger image's are sampled
-FRAME = 0  # of an image
 _THUMBNAIL = 160  # longest side
 _ANSWER = 160  # cells of the longest side of answers, which are shown small
 _QUIET = 1.0  # seconds without work before the next image is encoded
 
 
-class ImageSession(ExportGestures):
+class ImageSession(SearchGestures):
     """Interactive segmentation of an image, or of several, one after the other.
 
     Encoding begins at once, in a thread of the session's own; what comes meanwhile waits for it.
@@ -150,12 +122,8 @@ class ImageSession(ExportGestures):
         self.notes = [*self.project.notes]
         clicks = Clicks(model, num_threads, encode)
         self._clicks_or_none: Clicks | None = clicks
-        self._layer: Layer | None = None
         self._pyramid: Pyramid | None = None
-        self._stop = False
         self._ahead = ahead
-        self._searching = self._stop_search = False  # a text in all images
-        self._names: list[tuple[str, dict[str, int | None]]] = []  # of the images, for an import
         self._sent: set[int] = set()
         # Of masks that views know, with how many cells of their grid are one of the mask's.
         self._numbers: dict[tuple[PackedMask, int], int] = {}
@@ -250,21 +218,6 @@ class ImageSession(ExportGestures):
             )
         return self.sources.key(index, self.project)
 
-    def annotated_indices(self) -> list[int]:
-        """Return the numbers of the images with objects."""
-        keys = [self.sources.known_key(at) for at in range(len(self.sources))]
-        return [at for at, key in enumerate(keys) if key and self.project.document(key).objects]
-
-    def annotated(self, index: int) -> Annotated:
-        """Return an image with its objects."""
-        key = self.sources.known_key(index)
-        objects = self.project.document(key).objects
-        item = self.project.history.project.item(key)
-        hw = objects[0].packed.hw if objects else item.hw if item and item.hw else self.hw
-        project = self.project.history.project
-        path, content = self.sources.path(index), self.sources.file_key(index)
-        return Annotated(path, hw, objects, content, project)
-
     # ---------------------------------------------------------------- views
 
     def on_ready(self, view: str, answer: Answer) -> None:
@@ -295,10 +248,6 @@ class ImageSession(ExportGestures):
             mask = self.composed_small(mask, one, FRAME)
         message = {"type": "hover", "mask": mask.head(0), "score": score, "answer": answer}
         self.send(message, [mask.bits], view)
-
-    def on_stop(self) -> None:
-        """Stop everything mode, and the search in all images."""
-        self._stop = self._stop_search = True
 
     def on_changes(self, changes: Any) -> None:
         """Show the masks of everything mode that there are now."""
@@ -429,23 +378,6 @@ class ImageSession(ExportGestures):
         while not ahead(image, lambda: self._worker.is_wanted):
             yield
 
-    def _layer_now(self) -> Layer | None:
-        """Return the masks of everything mode that the document has."""
-        found = self.document.found
-        if not found:
-            self._layer = None
-        elif self._layer is None or self._layer.masks is not found:
-            self._layer = Layer.of(found, preview_hw(self.hw))
-        return self._layer
-
-    def _send_layer(self, view: str | None, answer: Answer) -> None:
-        layer = self._layer_now()
-        if layer is None:
-            self.send({"type": "layer", "count": 0, "answer": answer}, [], view)
-        else:
-            head, bits = layer.message()
-            self.send({"type": "layer", **head, "answer": answer}, [bits], view)
-
     # ---------------------------------------------------------------- gestures
 
     @gesture("click", key="click")
@@ -572,275 +504,6 @@ class ImageSession(ExportGestures):
         )
         self.broadcast(self._asks[1])
 
-    # ---------------------------------------------------------------- texts, everything mode
-
-    @gesture("find by words", key="/")
-    def do_text(
-        self,
-        text: Words,
-        threshold: Threshold = _TEXT_THRESHOLD,
-        boxes: Boxes = (),  # type: ignore[assignment]
-        box_labels: Labels = (),  # type: ignore[assignment]
-        scope: Scope = "image",
-        ended: FromPython = None,
-    ) -> None:
-        """Add what a text and example boxes find; it replaces what the same text found.
-
-        With the scope "all" they are looked for in all images, one after the other, while nothing
-        else waits: boxes are those of this image, and examples for the others. What was found is
-        one edit at the end, or when it is stopped.
-        """
-        if not self.model.supports_text:
-            raise UnsupportedError(
-                f"text: expected a model of SAM 3, found one of {self.model.family}"
-            )
-        boxes, labels = list(boxes), list(box_labels) or [1] * len(boxes)
-        if len(labels) != len(boxes):
-            raise InvalidArgumentError(
-                f"box_labels: expected {len(boxes)} labels, found {len(labels)}"
-            )
-        if scope == "all":
-            if not boxes and not text:
-                raise InvalidArgumentError(
-                    "scope: expected a text or example boxes for all images, found neither"
-                )
-            if self._searching:
-                raise StateError("text: expected no search in all images, found one that goes on")
-            self._searching, self._stop_search = True, False
-            steps = self._search(text, threshold, (boxes, labels), self._asks)
-            self.begin_steps(steps, self._end_search, ended, *self._asks)
-            return
-        with self._working(f"Looking for {text or 'what is like the examples'}"):
-            found = self._clicks.find(text, threshold, boxes, labels)
-        added = _found_objects(text or "example", found)
-        self._add_found(text, {self.key: added}, f"find {text or 'example'}", self._asks)
-        self._select(None)
-        if not added:
-            self._say_nothing_found(text, threshold, {"boxes": boxes, "labels": labels})
-        self.broadcast(self._asks[1])
-
-    def _add_found(
-        self,
-        text: str,
-        found: Mapping[str, list[Object]],
-        title: str,
-        asks: tuple[str | None, Answer],
-    ) -> None:
-        """Add what a text found, by keys of items, instead of what it found before."""
-        name = text or "example"
-
-        def change(project: Project) -> tuple[Project, dict[str, Document]]:
-            documents: dict[str, Document] = {}
-            number = self.class_number
-            if text and any(found.values()):
-                project, made = self.with_class(project, text, mean=self.mean_color())
-                number = made.number
-            for key, added in found.items():
-                document = self.project.document(key)
-                again = [o.number for o in document.objects if o.text == name and not is_touched(o)]
-                document = document.without(*again)
-                some = [replace(one, class_number=number) for one in added]
-                documents[key] = document.with_objects(*numbered(document, some, project))
-            return project, documents
-
-        self.project.edit_all(change, self._doing or "text", title, by_view(*asks))
-
-    def _end_search(self) -> None:
-        self._searching = False
-        if not self._worker.is_closed:
-            self.status("")
-            self._look_ahead()
-
-    def _search(
-        self,
-        text: str,
-        threshold: float,
-        marked: tuple[list[Any], list[int]],
-        asks: tuple[str | None, Answer],
-    ) -> Iterator[None]:
-        """Look for a text and what is like boxes on this image in all images, one at each step."""
-        name = text or "example"
-        found: dict[str, list[Object]] = {}
-        count, unreadable = len(self.sources), 0
-        examples = self._clicks.examples(*marked, self.image) if marked[0] else None
-        for at in range(count):
-            self.status(f"Looking for {name}, {at + 1} of {count}", at / count, stops=True)
-            yield
-            if self._stop_search:
-                break
-            try:
-                image = self.image if at == self.index else self.sources.read(at)
-                key = self.sources.key(at, self.project)
-            except (SamRlxError, OSError) as error:
-                self._unreadable(at, error)
-                unreadable += 1
-                continue
-            item = self.project.history.project.item(key)
-            if item is not None and item.state == "left out":
-                continue
-            self.project.change_item(key, hw=(image.shape[0], image.shape[1]))
-            searched = self._clicks.find(text, threshold, [], [], image, examples)
-            found[key] = _found_objects(name, searched)
-        total, some = sum(map(len, found.values())), sum(map(bool, found.values()))
-        self._add_found(text, found, f"find {name} in {len(found)} images", asks)
-        said = f"Found {total} for '{name}' in {some} of {len(found)} images."
-        if unreadable:
-            said += f" {unreadable} cannot be read."
-        self.send({"type": "note", "text": said, "about": "search"}, [], asks[0])
-        self.send_project(None, whole=True)
-        self.broadcast(asks[1])
-
-    def _say_nothing_found(self, text: str, threshold: float, given: dict[str, Any]) -> None:
-        """Say that nothing was found, why, and what the best guess is."""
-        scores = self._clicks.find(text, 0.0, **given).scores if threshold > 0 else ()
-        best = max((float(score) for score in scores), default=0.0)
-        said = f"Nothing above {threshold:g} for '{text or 'example'}'; the best is {best:.2f}."
-        if self.model.core.variant in PACKAGED and text:
-            said += (
-                f" {self.model.core.variant} is a small packaged model: it knows shapes and "
-                "colours, such as 'red circle'."
-            )
-        head = {"type": "note", "text": said, "about": "text", "best": best}
-        self.send({**head, "threshold": threshold}, [], self._asks[0])
-
-    @gesture("find everything", key="G")
-    def do_everything(self, on: Flag = True, options: Options = None) -> None:
-        """Find masks to choose from; `on` false takes them away."""
-        if not on:
-            self._set_found("take away what was found", ())
-            return
-        self._stop = False
-
-        def progress(done: int, total: int) -> None:
-            if self._stop:
-                raise InvalidArgumentError("everything: expected to go on, found a stop")
-            self.status("Finding everything", done / max(total, 1), stops=True)
-
-        with self._working("Finding everything", stops=True):
-            records = self._clicks.everything(dict(options or {}), progress)
-        self._set_found("find everything", found_masks(records))
-        if not records:
-            said = self._clicks.thresholds(dict(options or {}))
-            text = f"Everything mode found 0 masks: the thresholds are {said}."
-            self.send({"type": "note", "text": text, "about": "everything"}, [], self._asks[0])
-
-    @gesture("keep what was found", key="K")
-    def do_keep_found(self, indices: OptionalIndices = None) -> None:
-        """Make masks of everything mode objects: all of them, or those of some indices.
-
-        Those that an object has already are passed over. Where others stay, all of them are things
-        that share no pixel: of several masks of one thing the best is kept.
-        """
-        found = self.document.found
-        if not found:
-            raise InvalidArgumentError("keep_found: expected masks to keep, found none")
-        wrong = [at for at in indices or () if at >= len(found)]
-        if wrong:
-            raise InvalidArgumentError(f"indices: expected 0 to {len(found) - 1}, found {wrong[0]}")
-        chosen = set(range(len(found)) if indices is None else indices)
-
-        def change(document: Document) -> Document:
-            if document.found is not found:
-                raise StateError("keep_found: expected the masks that were shown, found others")
-            known = {one.packed for one in document.objects}
-            masks = [found[at] for at in sorted(chosen) if found[at].packed not in known]
-            if indices is None and self.others_stay:
-                taken = np.zeros(self.hw, np.bool_)
-                for one in document.objects:
-                    taken |= one.packed.to_mask()
-                masks = apart(masks, taken)
-            kept = [self.new_object(masks={FRAME: mask}) for mask in masks]
-            rest = tuple(mask for at, mask in enumerate(found) if at not in chosen)
-            document = replace(document, found=rest)
-            return document.with_objects(*self._numbered(document, kept))
-
-        self._edit("keep what was found", change)
-        self._select(None)
-        with self._lock:
-            self._send_layer(None, None)
-        self.broadcast(self._asks[1])
-
-    @gesture("repeat classes and words of another image", key="R")
-    def do_repeat_from(self, key: OptionalKey = None) -> None:
-        """Find here what the words of another image found there, by default of the one before.
-
-        New objects get the class that was used there last.
-        """
-        source = self._item_before() if key is None else key
-        document = self.project.document(source)
-        if not document.objects:
-            raise InvalidArgumentError("key: expected an item with objects, found none on it")
-        texts = dict.fromkeys(one.text for one in document.objects if one.text is not None)
-        known = self.project.history.project.class_of(document.objects[-1])
-        self.class_number = known.number
-        if not texts:
-            self.broadcast(self._asks[1])
-        for text in texts:
-            if text != "example":
-                self.do_text(text)
-
-    def _item_before(self) -> str:
-        """Return the key of the nearest image before this one that has objects."""
-        before = [at for at in self.annotated_indices() if at < self.index]
-        if not before:
-            raise InvalidArgumentError("key: expected an image with objects before, found none")
-        return self.sources.known_key(before[-1])
-
-    @gesture("choose a mask of what was found", key="click")
-    def do_pick(self, x: Coordinate, y: Coordinate) -> None:
-        """Add the mask of the layer at a position as an object."""
-        layer = self._layer_now()
-        if layer is None:
-            raise InvalidArgumentError("pick: expected the masks of everything mode, found none")
-        mask = layer.at(x, y)
-        if mask is not None:
-            one = self.new_object(masks={FRAME: mask})
-
-            def change(document: Document) -> Document:
-                rest = tuple(each for each in document.found if each is not mask)
-                document = replace(document, found=rest)
-                return document.with_objects(*self._numbered(document, [one]))
-
-            edit = self._edit("choose a mask", change)
-            if edit is not None:
-                self._select(self.document.objects[-1].number)
-                with self._lock:
-                    self._send_layer(None, None)
-        self.broadcast(self._asks[1])
-
-    @gesture("keep objects of images whose content has changed")
-    def do_keep_changed(self, on: Flag = True) -> None:
-        """Give images whose files have changed the objects that they had, or hold these aside.
-
-        Objects of an image of another size are held aside in any case.
-        """
-        found: dict[str, tuple[Object, ...]] = {}
-        aside: list[str] = []
-        for before, index in self.sources.changed if on else ():
-            objects = self.project.document(before).objects
-            hw = self.sources.read(index).shape[:2]
-            if all(one.packed.hw == hw for one in objects):
-                found[self.sources.key(index, self.project)] = objects
-            else:
-                aside.append(self.sources.name(index))
-
-        def change(project: Project) -> tuple[Project, dict[str, Document]]:
-            documents = {key: self.project.document(key) for key in found}
-            return project, {
-                key: one.with_objects(*self.numbered_in(project, one, found[key]))
-                for key, one in documents.items()
-            }
-
-        if found:
-            title = "keep objects of changed images"
-            self.project.edit_all(change, self._doing, title, by_view(*self._asks))
-        self.sources.changed = ()
-        self.notes = [one for one in self.notes if not one.endswith(HELD_ASIDE)]
-        self.notes += [f"{name} has another size than before: {HELD_ASIDE}" for name in aside]
-        if aside:
-            self.send({"type": "note", "text": "; ".join(self.notes[-len(aside) :][:5])}, [], None)
-        self.broadcast(self._asks[1])
-
     @gesture("parts of the image and its masks, as they are seen", edits=False, later=True)
     def do_tiles(
         self,
@@ -883,12 +546,6 @@ class ImageSession(ExportGestures):
         head = {"type": "thumbnail", "index": index, "key": self.sources.known_key(index)}
         self.send({**head, "answer": answer}, [contents], view)
 
-    def _set_found(self, title: str, masks: tuple[Mask, ...]) -> None:
-        self._edit(title, lambda document: replace(document, found=masks))
-        with self._lock:
-            self._send_layer(None, self._asks[1])
-        self.broadcast(None)
-
     # ---------------------------------------------------------------- images and files
 
     @gesture("another image", edits=False)
@@ -926,159 +583,6 @@ class ImageSession(ExportGestures):
         for note in notes:
             self.send({"type": "error", "text": note}, [], view)
 
-    @gesture("export", edits=False)
-    def do_export(self, format: Words) -> ExportedFile:
-        """Write the objects as a file."""
-        with self._lock:
-            every = [self.annotated(at) for at in self.annotated_indices()]
-            current = self.annotated(self.index)
-        file = export(format, current, every)
-        self._hand_over(file.name, file.mime, file.contents)
-        return file
-
-    def work(self, images: str, classes: Sequence[str] | None) -> Work:
-        """Return the images that an export writes."""
-        known = self.sources.known_key
-        wanted = [at for at in range(len(self.sources)) if images == "all" or known(at)]
-        return image_work(
-            self.project.history.project,
-            self.project.document,
-            [self._source(at) for at in wanted],
-            images,
-            classes,
-        )
-
-    def _source(self, index: int) -> Source:
-        sources = self.sources
-        return Source(
-            sources.known_key(index),
-            sources.path(index),
-            lambda: self._size_of(index),
-            lambda: sources.read(index),
-            sources.file(index),
-        )
-
-    def size_named(self, name: str) -> tuple[int, int] | None:
-        """Return the size (H, W) of an image by its key, its path, its name, or its stem."""
-        found = self._named(name)
-        return None if found is None else self._size_of(found[0])
-
-    def _named(self, name: str) -> tuple[int, str] | None:
-        """Return the index of the only image of a name, and what it was found by.
-
-        A key of a content, a path, a name, or either without suffix. Exports write ``a/b.jpg`` as
-        ``a_b`` too.
-        """
-        for by, known in self._names:
-            at = known.get(name)
-            if at is not None:
-                return at, by
-        return self._named(Path(name).name) if "/" in name else None
-
-    def begin_import(self) -> None:
-        """Take note of the names of the images."""
-        paths = [self.sources.path(at) for at in range(len(self.sources))]
-        stems = [str(Path(path).with_suffix("")) for path in paths]
-        self._names = [
-            (by, _only_ones(names))
-            for by, names in (
-                ("key", [self.sources.file_key(at) for at in range(len(paths))]),
-                ("path", paths),
-                ("path", stems),
-                ("path", [stem.replace("/", "_") for stem in stems]),
-                ("name", [Path(path).name for path in paths]),
-                ("name", [Path(path).stem for path in paths]),
-            )
-        ]
-
-    def placed(self, found: Sequence[FoundStill]) -> Placed:
-        """Return where the objects of files go: to images by their key, path or name."""
-        placed = Placed()
-        for found_still in found:
-            known = self._named(found_still.key) or self._named(found_still.name)
-            if known is None:
-                placed.absent.append(found_still.name)
-                continue
-            at, by = known
-            placed.matched[by] += 1
-            hw = self._size_of(at)
-            objects = []
-            for one in found_still.objects:
-                if one.mask.hw != hw:
-                    raise InvalidArgumentError(
-                        f"{found_still.name}: expected masks of {hw[1]} x {hw[0]} pixels, found "
-                        f"{one.mask.hw[1]} x {one.mask.hw[0]}"
-                    )
-                made = without_number(one, masks={FRAME: Mask(one.mask, 1.0, "file")})
-                objects.append((made, one.category))
-            key = self.sources.key(at, self.project)
-            placed.objects.setdefault(key, []).extend(objects)
-        return placed
-
-    @gesture("load objects")
-    def do_load(self, name: Words, contents: Contents) -> list[str]:
-        """Add the objects of a file to their images; return those of its images that are not open.
-
-        A view that asked is told how many these are.
-        """
-        view, answer = self._asks
-        with self._working("Loading objects"):
-            saved = read_saved(name, contents, self._open_images())
-        if saved.passed_over:
-            warnings.warn(_without_masks(name, saved.passed_over), MediaWarning, stacklevel=2)
-        keys = {self.sources.key(index, self.project): o for index, o in saved.objects.items()}
-
-        def change(project: Project) -> tuple[Project, dict[str, Document]]:
-            documents = {}
-            for key, objects in keys.items():
-                document, added = self.project.document(key), []
-                for one in objects:
-                    made = None
-                    if one.category is not None:
-                        project, made = self.with_class(project, one.category)
-                    number = self.class_number if made is None else made.number
-                    added.append(replace(from_saved(one), class_number=number))
-                documents[key] = document.with_objects(*numbered(document, added, project))
-            return project, documents
-
-        self.project.edit_all(change, "load", f"load {name}")
-        self._select(None)
-        self.broadcast(answer)
-        if view is not None:
-            head = {
-                "type": "loaded",
-                "objects": sum(map(len, saved.objects.values())),
-                "absent": saved.absent,
-                "passed_over": len(saved.passed_over),
-                "answer": answer,
-            }
-            self.send(head, [], view)
-        return saved.absent
-
-    def _open_images(self) -> OpenImages:
-        count = len(self.sources)
-        return OpenImages(
-            [self.sources.path(at) for at in range(count)],
-            self.index,
-            self._size_of,
-            [self.sources.file_key(at) for at in range(count)],
-        )
-
-    def _size_of(self, index: int) -> tuple[int, int]:
-        item = self.project.history.project.item(self.sources.known_key(index))
-        if item is None or item.hw is None:
-            height, width = self.sources.read(index).shape[:2]
-            return height, width
-        return item.hw
-
-
-def _only_ones(names: Sequence[str]) -> dict[str, int | None]:
-    """Return the index of each name; None for a name that several have."""
-    found: dict[str, int | None] = {"": None}
-    for at, name in enumerate(names):
-        found[name] = None if name in found else at
-    return found
-
 
 def _cells(answers: Sequence[PackedMask], step: int) -> int:
     """Return how many cells of a grid of `step` pixels are one of answers, which are seen small."""
@@ -1086,33 +590,9 @@ def _cells(answers: Sequence[PackedMask], step: int) -> int:
     return max(1, -(-max(sides, default=0) // (step * _ANSWER)))
 
 
-def _is_clicked(one: Object) -> bool:
-    return any(isinstance(prompt, (Point, BoxPrompt)) for prompt in one.prompts)
-
-
-def is_touched(one: Object) -> bool:
-    """Tell whether a person has worked on what was found: the same search leaves it there."""
-    painted = any(isinstance(prompt, Stroke) for prompt in one.prompts)
-    return _is_clicked(one) or painted or one.locked
-
-
-def _found_objects(name: str, found: Any) -> list[Object]:
-    """Return the objects of a text, without numbers."""
-    return [
-        Object(
-            0,
-            f"{name} {at + 1}",
-            UNCOLORED,
-            prompts=(Text(1, FRAME, name),),
-            masks={FRAME: Mask(PackedMask.of(mask), float(score), "text")},
-        )
-        for at, (mask, score) in enumerate(zip(found.masks, found.scores, strict=True))
-    ]
-
-
 def _with_start(one: Object) -> tuple[Prompt, ...]:
     """Return the prompts of an object: what began without a click begins with its mask."""
-    if one.masks and not _is_clicked(one) and one.start_on(FRAME) is None:
+    if one.masks and not is_clicked(one) and one.start_on(FRAME) is None:
         return (*one.prompts, Start(one.next_prompt, FRAME, one.packed))
     return one.prompts
 
@@ -1128,8 +608,3 @@ def _arguments(given: Any, clicks: Clicks) -> dict[str, Any]:
         boxes[-1] if boxes else None,
         clicks.logits(starts[-1] if starts else None),
     )
-
-
-def _without_masks(name: str, passed_over: list[str]) -> str:
-    some = ", ".join(passed_over[:3]) + (", ..." if len(passed_over) > 3 else "")
-    return f"{name}: {len(passed_over)} annotations have no mask, and are passed over: {some}"
