@@ -131,6 +131,7 @@ def build(family, folder):
 
 @pytest.mark.build
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # an emulated SVE takes minutes, and more beside other programs
 @pytest.mark.parametrize(("family", "processor", "tables"), PROCESSORS)
 def test_emulated_tables_agree_with_float64(family, processor, tables, emulated_checks):
     if set(tables) <= set(ISAS):
@@ -145,6 +146,7 @@ def test_emulated_tables_agree_with_float64(family, processor, tables, emulated_
 
 @pytest.mark.build
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # an emulated SVE takes minutes, and more beside other programs
 @pytest.mark.parametrize(("family", "processor", "tables"), PROCESSORS)
 def test_emulated_tables_read_what_they_pack(family, processor, tables, emulated_checks):
     """Linear layers and attention: int8 has the bits of `generic`, bfloat16 is near float64."""
