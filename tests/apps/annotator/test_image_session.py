@@ -347,20 +347,23 @@ def test_a_folder_is_a_queue(model: sam_rlx.Model, tmp_path: Path) -> None:
         ImageSession(model, tmp_path / "none")
 
 
-def test_images_that_cannot_be_read_are_marked(model: sam_rlx.Model, tmp_path: Path) -> None:
+def test_images_that_cannot_be_read_are_marked(
+    model: sam_rlx.Model, view: View, tmp_path: Path
+) -> None:
     """Also those that were never open: the mended file is an item with the key of its content."""
     for name in ("a", "b", "c"):
         Image.new("RGB", (40, 30), (200, 30, ord(name))).save(tmp_path / f"{name}.png")
     whole = {at: (tmp_path / f"{at}.png").read_bytes() for at in "ac"}
     for at in "ac":
         (tmp_path / f"{at}.png").write_bytes(whole[at][:60])
-    session = ImageSession(model, tmp_path)
+    session = ImageSession(model, tmp_path, send=view.send)
     rows = session.queue_rows()
     assert [rows[at]["state"] for at in range(3)] == ["unreadable", "begun", "new"]
     assert "truncated" in rows[0]["reason"]
     with pytest.raises(InvalidArgumentError, match=r"c\.png cannot be read"):
         session.call("image", index=2)
-    assert session.queue_rows(shown_alone=True)[2]["state"] == "unreadable"
+    told = [head for head, _, _ in view.messages if head["type"] == "project"][-1]["items"]
+    assert [row["state"] for row in told] == ["unreadable", "begun", "unreadable"]
     for at in "ac":
         (tmp_path / f"{at}.png").write_bytes(whole[at])
     session.call("image", index=2)

@@ -168,7 +168,6 @@ class ImageSession(SearchGestures):
             self._select(None)
             self._layer, self._sent, self._described = None, set(), {}
             self._pyramid = None
-        self._reasons.pop(index, None)
         self.project.change_item(key, hw=self.hw, state=self._state_of(key), reason="")
 
     def _state_of(self, key: str) -> str:
@@ -348,12 +347,12 @@ class ImageSession(SearchGestures):
 
     def queue_rows(self, *, shown_alone: bool = False) -> dict[int, dict[str, Any]]:
         """Return what views are told of the images by their index."""
-        chosen = {self.index, *self._reasons} if shown_alone else range(len(self.sources))
+        chosen = [self.index] if shown_alone else range(len(self.sources))
         sources = self.sources
         rows = {at: self.item_row(at, sources.known_key(at), sources.path(at)) for at in chosen}
-        for at, reason in self._reasons.items():
+        for at in self._reasons.keys() & rows.keys():
             if not rows[at]["key"]:
-                rows[at] |= {"state": "unreadable", "reason": reason}
+                rows[at] |= {"state": "unreadable", "reason": self._reasons[at]}
         return rows
 
     # ---------------------------------------------------------------- work
@@ -567,15 +566,15 @@ class ImageSession(SearchGestures):
                 break
             except (SamRlxError, OSError) as error:
                 notes.append(self._unreadable(index, error))
-                if view is None:
-                    raise InvalidArgumentError(notes[-1]) from error
                 index += step
-                if not 0 <= index <= last:
-                    self.send_project(None)
+                if view is None or not 0 <= index <= last:
+                    self.send_project(None, whole=True)
                     raise InvalidArgumentError("; ".join(notes[:5])) from error
         with self._lock:
             self._send_image(None, answer)
             self._send_layer(None, None)
+        if notes:
+            self.send_project(None, whole=True)
         self.broadcast(None)
         for note in notes:
             self.send({"type": "note", "text": note}, [], "page")
