@@ -30,7 +30,11 @@ def by_objects(name: str, folder: str, images: list[Any]) -> Iterator[Any]:
     model = getattr(transformers, f"{name}Model").from_pretrained(folder)
     processor = getattr(transformers, kind).from_pretrained(folder)
     generator = transformers.pipeline(
-        "mask-generation", model=model, image_processor=processor.image_processor, **OPTIONS
+        "mask-generation",
+        model=model,
+        image_processor=processor.image_processor,
+        device="cpu",
+        **OPTIONS,
     )
     outputs = generator(images[0], points_per_batch=256)
     colours, drawn = np.random.default_rng(0), np.asarray(images[0]).astype(np.float64)
@@ -42,7 +46,7 @@ def by_objects(name: str, folder: str, images: list[Any]) -> Iterator[Any]:
 
 def with_crops_and_boxes(name: str, folder: str, images: list[Any]) -> Iterator[Any]:
     """Masks of crops too, and their boxes and run lengths, of several images."""
-    generator = transformers.pipeline("mask-generation", model=folder, **OPTIONS)
+    generator = transformers.pipeline("mask-generation", model=folder, device="cpu", **OPTIONS)
     found = generator(images, crops_n_layers=1, output_bboxes_mask=True, output_rle_mask=True)
     for outputs in found:
         yield outputs["bounding_boxes"]
