@@ -147,6 +147,41 @@ struct AttendColumnsArgs {
   std::int64_t row_stride = 0;
 };
 
+// The factors of the products of attention: scores, softmax and sums are float32.
+enum class AttentionProducts : std::int32_t { kFloat32, kBFloat16, kInt16 };
+
+// Integers of 16 bits, x ~ scale * integer, with a scale for each row or column. Two neighbouring
+// inner numbers lie side by side, as in a panel of depth 2, where A has gemm_mr rows a panel and B
+// has gemm_nr columns; zeros fill what is missing. The largest number becomes `limit`: see
+// int16_limit. The scale of numbers with NaN or infinity is NaN.
+
+// The largest integer whose square may be added `count` times in 32 bits.
+constexpr std::int32_t int16_limit(std::int64_t count) {
+  std::int32_t limit = 0;
+  for (std::int32_t bit = 1 << 14; bit > 0; bit /= 2) {
+    const std::int64_t square = std::int64_t{limit + bit} * (limit + bit);
+    if (square * count <= 0x7FFFFFFF) limit += bit;
+  }
+  return limit;
+}
+// Of a step of attend_int16: how many keys, at most; its largest weight and value, whose products
+// fit 32 bits together. Weights have more bits: many small ones share what a large one leaves.
+constexpr std::int32_t kInt16Keys = 128, kInt16Weight = 16384;
+constexpr std::int32_t kInt16Value = 0x7FFFFFFF / kInt16Keys / kInt16Weight;
+
+// What attend_columns does, with products of such integers. The sum of weights and the result are
+// kInt16Weight times as large.
+struct AttendInt16Args {
+  SoftmaxColumnsArgs softmax;             // its scale is not used
+  const std::int16_t* keys = nullptr;     // A (keys, dim)
+  const float* key_scale = nullptr;       // (keys rounded up to gemm_mr,)
+  const std::int16_t* queries = nullptr;  // B (dim, nr)
+  const float* query_scale = nullptr;     // (nr,), with the softmax's scale and log2(e)
+  std::int64_t dim = 0;
+  const std::int16_t* values = nullptr;  // A (value_dim, keys)
+  const float* value_scale = nullptr;    // (value_dim,)
+};
+
 // One row of a depthwise convolution, channels last, for x with x * stride < width:
 //   out[x * channels + c] = bias[c] + sum over i, j < size of
 //       weight[(i * size + j) * channels + c] * rows[i][(x * stride + j - size / 2) * channels +
@@ -201,9 +236,10 @@ struct KernelTable {
   std::int32_t int8_mr;  // rows of the register tile of int8_gemm; its columns are gemm_nr
   PanelShape int8_panels, bfloat16_panels;
   std::uint8_t int8_flip;  // 128 where bytes of A are multiplied as signed ones, byte - 128
-  // Whether bfloat16_gemm is faster than gemm: then inputs are rounded like weights, and attention
-  // may take it.
+  // Whether bfloat16_gemm is faster than gemm: then inputs are rounded like weights.
   bool bfloat16_inputs;
+  // What attention beside weights of fewer bits multiplies fastest.
+  AttentionProducts attention_products;
   // Function pointers from here to the end.
   void (*gemm)(const GemmArgs&) noexcept;
 
@@ -249,6 +285,16 @@ struct KernelTable {
 
   void (*softmax_columns)(const SoftmaxColumnsArgs&) noexcept;
   void (*attend_columns)(const AttendColumnsArgs&) noexcept;
+
+  // Integers of 16 bits. Of B (k, nr), row by row; of A (m, k), given by its rows; of A (m, k),
+  // given by its columns. The last two leave panels of gemm_mr rows.
+  void (*pack_int16_rows)(const float* x, std::int64_t k, float limit, std::int16_t* out,
+                          float* scale) noexcept;
+  void (*pack_int16_left)(const float* const* rows, std::int64_t m, std::int64_t k, float limit,
+                          std::int16_t* out, float* scale) noexcept;
+  void (*pack_int16_left_columns)(const float* const* columns, std::int64_t k, std::int64_t m,
+                                  float limit, std::int16_t* out, float* scale) noexcept;
+  void (*attend_int16)(const AttendInt16Args&) noexcept;
 
   void (*pair_products)(const PairProductsArgs&) noexcept;
   void (*position_scores)(const PositionScoresArgs&) noexcept;

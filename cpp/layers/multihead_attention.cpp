@@ -36,7 +36,7 @@ void MultiheadAttention::forward_add_(Context& ctx, const Inputs& in, View x) co
   args.num_queries = in.query.shape[0];
   args.num_keys = in.key.shape[0];
   args.bias = in.bias;
-  args.bfloat16 = attention_rounds(weight_format);
+  args.products = products_beside(ctx, weight_format);
   const View merged = ctx.workspace.floats({1, args.num_queries, embed_dim});
   attention(ctx, args, merged);
   out_proj.forward_add(ctx, merged.reshape(x.shape), x, x);

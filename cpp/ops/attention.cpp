@@ -215,6 +215,14 @@ void check_window_attention(const WindowAttentionArgs& args, View out) {
   }
 }
 
+// Integers are packed in steps that floats do not need, and pay off for so many queries only
+// (docs/develop/optimizations.md: int16-attention).
+AttentionProducts worthwhile(AttentionProducts products, const AttentionSizes& sizes) {
+  constexpr std::int64_t kFewQueries = 32;
+  const bool few = products == AttentionProducts::kInt16 && sizes.max_queries < kFewQueries;
+  return few ? AttentionProducts::kFloat32 : products;
+}
+
 void check_map_bias(const AttentionArgs& args) {
   const MapBias& bias = args.bias;
   const std::int64_t units = args.batch * args.num_heads, queries = args.num_queries - bias.first;
@@ -289,7 +297,7 @@ void attention(Context& ctx, const AttentionArgs& args, View out) {
   sizes.scale = args.scale;
   sizes.max_queries = args.num_queries;
   sizes.max_keys = args.num_keys;
-  sizes.bfloat16 = args.bfloat16 && ctx.kernels.bfloat16_inputs;
+  sizes.products = worthwhile(args.products, sizes);
   if (args.bias.h) {
     check_map_bias(args);
     sizes.bias = true;
@@ -313,7 +321,7 @@ void attention_to_parts(Context& ctx, const PartAttentionArgs& args, View out) {
   sizes.scale = args.scale;
   sizes.max_queries = args.num_queries;
   sizes.max_keys = keys;
-  sizes.bfloat16 = args.bfloat16 && ctx.kernels.bfloat16_inputs;
+  sizes.products = worthwhile(args.products, sizes);
   const PartSource source{args, keys, out.data};
   StreamingAttention(ctx, sizes, source).run();
 }
@@ -346,7 +354,7 @@ void window_attention(Context& ctx, const WindowAttentionArgs& args, View out) {
   }
   // Whole windows, one above the other: a window's positions are in order.
   if (divides && source.size_w == grid.width) sizes.row_stride = 3 * source.channels;
-  sizes.bfloat16 = args.bfloat16 && ctx.kernels.bfloat16_inputs;
+  sizes.products = worthwhile(args.products, sizes);
   StreamingAttention(ctx, sizes, source).run();
 }
 

@@ -1,5 +1,6 @@
 #include "ops/streaming_attention.h"
 
+#include <numeric>
 #include <type_traits>
 
 #include "core/error.h"
@@ -16,16 +17,27 @@ AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes&
   SAM_RLX_DCHECK(sizes.head_dim > 0 && sizes.value_dim > 0);
   SAM_RLX_DCHECK((sizes.rel_h == nullptr) == (sizes.rel_w == nullptr));
   SAM_RLX_DCHECK(sizes.rel_h == nullptr || !sizes.bias);
-  query_scale_ = sizes.bfloat16 ? 1.0F : sizes.scale * kLog2E;
-  key_step = sizes.bfloat16 ? kBFloat16Depth : mr_;
+  query_scale_ = bfloat16() ? 1.0F : sizes.scale * kLog2E;
+  key_step = mr_;
+  if (bfloat16()) key_step = kBFloat16Depth;
+  if (int16()) key_step = kInt16Keys / std::lcm(mr_, 2) * std::lcm(mr_, 2);
   panels = std::clamp<std::int64_t>((sizes.max_queries + nr - 1) / nr, 1, kQueryBlock / nr);
   const std::int64_t max_keys = round_up(sizes.max_keys, key_step);
-  key_block_ = std::min(kKeyBlock / key_step * key_step, max_keys);
-  if (sizes.bfloat16) {
+  key_block_ = int16() ? key_step : std::min(kKeyBlock / key_step * key_step, max_keys);
+  if (bfloat16()) {
     key_stride_ = round_up(sizes.head_dim, kBFloat16Depth);
     value_stride_ = max_keys;
+    query_words_ = key_stride_ / 2;
     key_floats_ = max_keys * key_stride_ / 2;
     value_floats_ = round_up(sizes.value_dim, kBFloat16Rows) * value_stride_ / 2;
+  } else if (int16()) {
+    int16_limit_ = static_cast<float>(int16_limit(sizes.head_dim));
+    query_words_ = (sizes.head_dim + 1) / 2;
+    key_words_ = max_keys * query_words_;
+    key_floats_ = key_words_ + max_keys;
+    value_words_ = round_up(sizes.value_dim, mr_) * key_block_ / 2;
+    value_block_ = value_words_ + round_up(sizes.value_dim, mr_);
+    value_floats_ = max_keys / key_block_ * value_block_;
   } else {
     key_floats_ = max_keys * sizes.head_dim;
     value_floats_ = round_up(sizes.value_dim, mr_) * sizes.max_keys;
@@ -35,9 +47,9 @@ AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes&
   table_w_ = rel ? round_up(2 * sizes.rel_width - 1, mr_) * sizes.head_dim : 0;
   std::int64_t terms = rel || sizes.bias ? sizes.rel_height + sizes.rel_width : 0;
   if (sizes.pair_bias) terms = 1;
-  panel_floats_ = nr * (sizes.head_dim + key_stride_ / 2 + sizes.value_dim + 2 + terms);
+  panel_floats_ = nr * (sizes.head_dim + query_words_ + sizes.value_dim + 3 + terms);
   const std::int64_t side = std::max(sizes.rel_height, sizes.rel_width);
-  const std::int64_t scores = key_block_ + (sizes.bfloat16 ? key_block_ / 2 : 0);
+  const std::int64_t scores = key_block_ + (bfloat16() ? key_block_ / 2 : 0);
   shared_floats_ = nr * std::max(scores, rel ? 2 * side - 1 + mr_ : 0);
 }
 
@@ -52,7 +64,8 @@ AttentionTiles::Panel AttentionTiles::panel(std::int64_t index, float* scratch) 
     p.rel_w = p.rel_h + nr * sizes_.rel_height;
   }
   float* const end = scratch + shared_floats_ + (index + 1) * panel_floats_;
-  p.pairs = reinterpret_cast<std::uint16_t*>(end - nr * key_stride_ / 2);
+  p.query_scale = end - nr;
+  p.pairs = p.query_scale - nr * query_words_;
   return p;
 }
 
@@ -73,7 +86,13 @@ void AttentionTiles::pack_tables(float* out) const {
 
 void AttentionTiles::pack_keys(const float* const* rows, std::int64_t first, std::int64_t count,
                                float* packed) const {
-  if (sizes_.bfloat16) {
+  if (int16()) {
+    kernels_.pack_int16_left(rows, count, sizes_.head_dim, int16_limit_,
+                             reinterpret_cast<std::int16_t*>(packed + first * query_words_),
+                             packed + key_words_ + first);
+    return;
+  }
+  if (bfloat16()) {
     kernels_.pack_bfloat16_left(rows, count, sizes_.head_dim, key_stride_,
                                 reinterpret_cast<std::uint16_t*>(packed) + first * key_stride_);
     return;
@@ -95,7 +114,17 @@ auto AttentionTiles::bfloat16_values(Float* packed, std::int64_t key) const {
 
 void AttentionTiles::pack_values(const float* const* rows, std::int64_t first, std::int64_t count,
                                  std::int64_t keys, float* packed) const {
-  if (sizes_.bfloat16) {
+  if (int16()) {
+    // A block of keys at a time: they share the scales of their values.
+    float* block = packed + first / key_block_ * value_block_;
+    for (std::int64_t j = 0; j < count; j += key_block_, block += value_block_) {
+      kernels_.pack_int16_left_columns(rows + j, std::min(key_block_, count - j), sizes_.value_dim,
+                                       float{kInt16Value}, reinterpret_cast<std::int16_t*>(block),
+                                       block + value_words_);
+    }
+    return;
+  }
+  if (bfloat16()) {
     kernels_.pack_bfloat16_left_columns(rows, count, sizes_.value_dim, value_stride_,
                                         bfloat16_values(packed, first));
     return;
@@ -153,7 +182,14 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
   const float* pointers[QueryRows::kMax] = {};
   std::copy_n(rows.query, count, pointers);
   kernels_.pack_b_rows(pointers, sizes_.head_dim, query_scale_, p.query);
-  if (sizes_.bfloat16) kernels_.pack_bfloat16_rows(p.query, sizes_.head_dim, p.pairs);
+  if (bfloat16()) {
+    kernels_.pack_bfloat16_rows(p.query, sizes_.head_dim,
+                                reinterpret_cast<std::uint16_t*>(p.pairs));
+  }
+  if (int16()) {
+    kernels_.pack_int16_rows(p.query, sizes_.head_dim, int16_limit_,
+                             reinterpret_cast<std::int16_t*>(p.pairs), p.query_scale);
+  }
   std::fill_n(p.max, nr, -std::numeric_limits<float>::infinity());
   std::fill_n(p.sum, nr, 0.0F);
   if (sizes_.bias) {
@@ -176,8 +212,12 @@ void AttentionTiles::attend(const Panel& p, const UnitKeys& at, std::int64_t key
   softmax.running_max = p.max;
   softmax.running_sum = p.sum;
   softmax.result = p.result;
-  if (sizes_.bfloat16) {
+  if (bfloat16()) {
     attend_bfloat16(p, at, softmax);
+    return;
+  }
+  if (int16()) {
+    attend_int16(p, at, softmax);
     return;
   }
   AttendColumnsArgs args;
@@ -201,7 +241,8 @@ void AttentionTiles::attend_bfloat16(const Panel& p, const UnitKeys& at,
   scores.c = softmax.scores;
   scores.c_row_stride = nr;
   const auto* const keys = reinterpret_cast<const std::uint16_t*>(at.key);
-  kernels_.bfloat16_gemm({scores, keys + softmax.first_key * key_stride_, key_stride_, p.pairs});
+  kernels_.bfloat16_gemm({scores, keys + softmax.first_key * key_stride_, key_stride_,
+                          reinterpret_cast<const std::uint16_t*>(p.pairs)});
   kernels_.softmax_columns(softmax);
   auto* const weights = reinterpret_cast<std::uint16_t*>(softmax.scores + nr * key_block_);
   kernels_.pack_bfloat16_rows(softmax.scores, softmax.keys, weights);
@@ -215,6 +256,21 @@ void AttentionTiles::attend_bfloat16(const Panel& p, const UnitKeys& at,
   result.residual_row_stride = nr;
   kernels_.bfloat16_gemm(
       {result, bfloat16_values(at.value, softmax.first_key), value_stride_, weights});
+}
+
+void AttentionTiles::attend_int16(const Panel& p, const UnitKeys& at,
+                                  const SoftmaxColumnsArgs& softmax) const {
+  AttendInt16Args args;
+  args.softmax = softmax;
+  args.keys = reinterpret_cast<const std::int16_t*>(at.key + softmax.first_key * query_words_);
+  args.key_scale = at.key + key_words_ + softmax.first_key;
+  args.queries = reinterpret_cast<const std::int16_t*>(p.pairs);
+  args.query_scale = p.query_scale;
+  args.dim = sizes_.head_dim;
+  const float* const block = at.value + softmax.first_key / key_block_ * value_block_;
+  args.values = reinterpret_cast<const std::int16_t*>(block);
+  args.value_scale = block + value_words_;
+  kernels_.attend_int16(args);
 }
 
 void AttentionTiles::run(std::int64_t count, std::int64_t keys, const UnitKeys& at,

@@ -33,9 +33,9 @@ struct AttentionSizes {
   bool pair_bias = false;
   // Floats between a unit's keys, and between its values, if these are the same for all; else 0.
   std::int64_t row_stride = 0;
-  // Queries, keys, values and the softmax's weights are rounded to bfloat16 for their products;
-  // sums, scores and the softmax stay float32. For tables with bfloat16_inputs.
-  bool bfloat16 = false;
+  // What queries, keys, values and the softmax's weights are rounded to for their products; sums,
+  // scores and the softmax stay float32.
+  AttentionProducts products = AttentionProducts::kFloat32;
 };
 
 // Where a query lies in its window.
@@ -95,7 +95,8 @@ class AttentionTiles {
  private:
   struct Panel {
     float *query, *result, *max, *sum, *rel_h, *rel_w;
-    std::uint16_t* pairs;  // the query in bfloat16
+    float* pairs;  // the query in 16 bits
+    float* query_scale;
   };
   Panel panel(std::int64_t index, float* scratch) const;
   void position_terms(const float* table, std::int64_t side, std::int32_t Position::* axis,
@@ -106,8 +107,11 @@ class AttentionTiles {
   void attend(const Panel& p, const UnitKeys& at, std::int64_t keys,
               SoftmaxColumnsArgs softmax) const;
   void attend_bfloat16(const Panel& p, const UnitKeys& at, const SoftmaxColumnsArgs& softmax) const;
+  void attend_int16(const Panel& p, const UnitKeys& at, const SoftmaxColumnsArgs& softmax) const;
   template <class Float>
   auto bfloat16_values(Float* packed, std::int64_t key) const;
+  bool bfloat16() const { return sizes_.products == AttentionProducts::kBFloat16; }
+  bool int16() const { return sizes_.products == AttentionProducts::kInt16; }
   std::int64_t lanes_of(std::int64_t count) const { return round_up(count, kernels_.lanes); }
 
   const KernelTable& kernels_;
@@ -117,6 +121,10 @@ class AttentionTiles {
   float query_scale_ = 1.0F;
   std::int64_t key_block_ = 0;
   std::int64_t key_stride_ = 0, value_stride_ = 0;  // of rows of bfloat16
+  // Of integers: floats of a panel of queries, key and value that lie in pairs, of the values of a
+  // block of keys, and the scales behind them.
+  std::int64_t query_words_ = 0, key_words_ = 0, value_words_ = 0, value_block_ = 0;
+  float int16_limit_ = 0.0F;  // of queries and keys
   std::int64_t key_floats_ = 0, value_floats_ = 0, table_h_ = 0, table_w_ = 0;
   std::int64_t panel_floats_ = 0, shared_floats_ = 0;
 };
@@ -142,8 +150,9 @@ class StreamingAttention {
     tables_ = ctx_.workspace.array<float>(tiles_.table_floats());
     tiles_.pack_tables(tables_);
     scratch_ = ctx_.workspace.array<float>(threads_ * tiles_.thread_floats());
-    in_place_ = sizes_.row_stride > 0 && sizes_.max_keys <= kKeysInPlace && !sizes_.bfloat16 &&
-                sizes_.rel_h == nullptr && !sizes_.bias && !sizes_.pair_bias;
+    in_place_ = sizes_.row_stride > 0 && sizes_.max_keys <= kKeysInPlace &&
+                sizes_.products == AttentionProducts::kFloat32 && sizes_.rel_h == nullptr &&
+                !sizes_.bias && !sizes_.pair_bias;
     // Packed keys and values stay in the cache of the thread that packs them, when there are
     // enough units for all threads and they are small; else all units are packed first.
     if (!in_place_ && sizes_.units >= 4 * threads_ && sizes_.max_keys <= kSmallKeys) {

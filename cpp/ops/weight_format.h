@@ -13,11 +13,6 @@ enum class WeightFormat {
   kBlocks,    // as a GGUF file packs them; the product is that of the unpacked numbers, to the bit
 };
 
-// Whether the attention beside a layer of this format rounds to bfloat16, see ops/attention.h.
-constexpr bool attention_rounds(WeightFormat format) {
-  return format == WeightFormat::kBFloat16 || format == WeightFormat::kInt8;
-}
-
 // "float32", "bfloat16", "int8". Raises UnsupportedError for other names.
 WeightFormat weight_format_named(const std::string& name);
 const char* weight_format_name(WeightFormat format);

@@ -251,6 +251,66 @@ Prepared attend(const KernelTable& t, bool products) {
 Prepared softmax_columns(const KernelTable& t) { return attend(t, false); }
 Prepared attend_columns(const KernelTable& t) { return attend(t, true); }
 
+// The same with integers, for as many keys as a step may have.
+Prepared attend_int16(const KernelTable& t) {
+  constexpr std::int64_t kKeys = kInt16Keys, kDim = 64;
+  const std::int64_t nr = t.gemm_nr, mr = t.gemm_mr;
+  const auto scores = floats(kKeys * nr), sums = floats(2 * nr), result = floats(kDim * nr);
+  const auto queries = numbers<std::int16_t>(kDim * nr);
+  const auto keys = numbers<std::int16_t>((kKeys + mr) * kDim);
+  const auto values = numbers<std::int16_t>(kKeys * (kDim + mr));
+  const auto scale = floats(kKeys + mr + nr);
+  const auto run = [=, &t] {
+    std::fill_n(sums->data(), nr, -std::numeric_limits<float>::infinity());
+    std::fill_n(sums->data() + nr, nr, 0.0F);
+    t.attend_int16({.softmax = {.scores = scores->data(),
+                                .keys = kKeys,
+                                .columns = nr,
+                                .running_max = sums->data(),
+                                .running_sum = sums->data() + nr,
+                                .result = result->data(),
+                                .value_dim = kDim},
+                    .keys = keys->data(),
+                    .key_scale = scale->data(),
+                    .queries = queries->data(),
+                    .query_scale = scale->data(),
+                    .dim = kDim,
+                    .values = values->data(),
+                    .value_scale = scale->data()});
+  };
+  return {run, {4.0 * kDim * static_cast<double>(kKeys * nr)}};
+}
+
+Prepared pack_int16_rows(const KernelTable& t) {
+  const auto x = floats(kWidth * t.gemm_nr), scale = floats(t.gemm_nr);
+  const auto out = numbers<std::int16_t>(kWidth * t.gemm_nr);
+  return {[=, &t] { t.pack_int16_rows(x->data(), kWidth, 1000.0F, out->data(), scale->data()); },
+          bytes(6.0 * kWidth * static_cast<double>(t.gemm_nr))};
+}
+
+Prepared pack_int16_left(const KernelTable& t) {
+  const auto x = floats(kBlock), scale = floats(up(kRows, t.gemm_mr));
+  const auto out = numbers<std::int16_t>(up(kRows, t.gemm_mr) * kWidth);
+  const auto rows = rows_of<const float>(x->data(), kRows, kWidth);
+  return {[=, &t] {
+            t.pack_int16_left(rows.data(), kRows, kWidth, 1000.0F, out->data(), scale->data());
+            (void)x;
+          },
+          bytes(6.0 * kBlock)};
+}
+
+Prepared pack_int16_left_columns(const KernelTable& t) {
+  const auto x = floats(kBlock), scale = floats(kRows);
+  const auto out = numbers<std::int16_t>(up(kRows, t.gemm_mr) * kWidth);
+  const auto columns = rows_of<const float>(x->data(), kWidth, kRows);
+  return {[=, &t] {
+            t.pack_int16_left_columns(columns.data(), kWidth, kRows, 1000.0F, out->data(),
+                                      scale->data());
+            (void)x;
+          },
+          bytes(6.0 * kBlock)};
+}
+
 // Panels of queries of four heads of 64, one after the other.
 Prepared unpack_columns(const KernelTable& t) {
   constexpr std::int64_t kDim = 256;
@@ -370,6 +430,10 @@ constexpr KernelBench kBenches[] = {
     {"transpose_block", "128x768", transpose_block},
     {"softmax_columns", "512 keys of 64", softmax_columns},
     {"attend_columns", "512 keys of 64", attend_columns},
+    {"pack_int16_rows", "768xnr", pack_int16_rows},
+    {"pack_int16_left", "128x768", pack_int16_left},
+    {"pack_int16_left_columns", "768x128", pack_int16_left_columns},
+    {"attend_int16", "128 keys of 64", attend_int16},
     {"pair_products", "64x128", pair_products},
     {"position_scores", "64 positions, 7 maps", position_scores},
     {"unpack_columns", "384x256", unpack_columns},

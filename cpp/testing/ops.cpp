@@ -290,11 +290,17 @@ void register_maps(py::module_& m) {
       "x"_a, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
+AttentionProducts products_named(const std::string& name) {
+  if (name == "bfloat16") return AttentionProducts::kBFloat16;
+  if (name == "int16") return AttentionProducts::kInt16;
+  return AttentionProducts::kFloat32;
+}
+
 // q (B, N, heads * head_dim), k, v (B, M, ...); bias_h (B * heads, N - first, H), bias_w.
 FloatArray run_attention(const FloatArray& q, const FloatArray& k, const FloatArray& v,
                          std::int64_t num_heads, float scale, const OptionalArray& bias_h,
-                         const OptionalArray& bias_w, std::int64_t bias_first, bool bfloat16,
-                         const Isa& isa, int num_threads) {
+                         const OptionalArray& bias_w, std::int64_t bias_first,
+                         const std::string& products, const Isa& isa, int num_threads) {
   TestContext test(isa, num_threads);
   AttentionArgs args;
   args.num_heads = num_heads;
@@ -308,7 +314,7 @@ FloatArray run_attention(const FloatArray& q, const FloatArray& k, const FloatAr
   args.num_queries = q.shape(1);
   args.num_keys = k.shape(1);
   args.bias = {view_of(bias_h), view_of(bias_w), bias_first};
-  args.bfloat16 = bfloat16;
+  args.products = products_named(products);
   FloatArray out = make_array({args.batch, args.num_queries, v.shape(2)});
   attention(test.context, args, mutable_view_of(out));
   return out;
@@ -347,14 +353,14 @@ void register_text(py::module_& m) {
 
 void register_attention(py::module_& m) {
   m.def("attention", &run_attention, "q"_a, "k"_a, "v"_a, "num_heads"_a, "scale"_a,
-        "bias_h"_a = py::none(), "bias_w"_a = py::none(), "bias_first"_a = 0, "bfloat16"_a = false,
-        "isa"_a = py::none(), "num_threads"_a = 1);
+        "bias_h"_a = py::none(), "bias_w"_a = py::none(), "bias_first"_a = 0,
+        "products"_a = "float32", "isa"_a = py::none(), "num_threads"_a = 1);
   m.def(
       "window_attention",
       [](const FloatArray& qkv, std::int64_t num_heads, std::int64_t window, float scale,
          const OptionalArray& rel_h, const OptionalArray& rel_w, const OptionalArray& pad_qkv,
          const OptionalArray& query, std::int64_t pad_stride, const OptionalArray& distance_bias,
-         bool bfloat16, const Isa& isa, int num_threads) {
+         const std::string& products, const Isa& isa, int num_threads) {
         TestContext test(isa, num_threads);
         WindowAttentionArgs args;
         args.qkv = view_of(qkv);
@@ -370,7 +376,7 @@ void register_attention(py::module_& m) {
           distances = pack_distances(test.context, view_of(distance_bias), args.grid);
           args.distances = &distances;
         }
-        args.bfloat16 = bfloat16;
+        args.products = products_named(products);
         FloatArray out =
             make_array(query ? args.query.shape : shape_of(qkv).with_last(qkv.shape(3) / 3));
         window_attention(test.context, args, mutable_view_of(out));
@@ -378,7 +384,7 @@ void register_attention(py::module_& m) {
       },
       "qkv"_a, "num_heads"_a, "window"_a, "scale"_a, "rel_h"_a = py::none(), "rel_w"_a = py::none(),
       "pad_qkv"_a = py::none(), "query"_a = py::none(), "pad_stride"_a = 0,
-      "distance_bias"_a = py::none(), "bfloat16"_a = false, "isa"_a = py::none(),
+      "distance_bias"_a = py::none(), "products"_a = "float32", "isa"_a = py::none(),
       "num_threads"_a = 1);
 }
 

@@ -36,6 +36,9 @@ def test_every_kernel_has_a_benchmark():
     assert members() == [name for name, _ in _testing.bench.kernels()]
 
 
+LEFT = ("left", "left_columns")  # ways to pack the left operand
+
+
 def expected_work(nr):
     """(Amount, unit) of each benchmark, with panels of `nr` columns.
 
@@ -45,6 +48,7 @@ def expected_work(nr):
     flop = {
         **dict.fromkeys(("gemm", "bfloat16_gemm", "int8_gemm"), 2 * 128 * 768 * 768),
         "attend_columns": 2 * (2 * 512 * 64 * nr),  # scores and values
+        "attend_int16": 2 * (2 * 128 * 64 * nr),
         "pair_products": 3 * (2 * 64 * 128 * nr),
         "position_scores": 2 * 64 * 64 * 7 * nr,
         "depthwise_row": 2 * 7 * 7 * 64 * 256,
@@ -54,11 +58,14 @@ def expected_work(nr):
     memory = {
         **dict.fromkeys(in_place_or_copied.split(), (4 + 4) * block),
         **dict.fromkeys(("widen_bfloat16", "round_bfloat16"), (4 + 2) * block),
-        **dict.fromkeys(("pack_bfloat16_left", "pack_bfloat16_left_columns"), (4 + 2) * block),
+        **dict.fromkeys(
+            [f"pack_{kind}_{how}" for kind in ("bfloat16", "int16") for how in LEFT],
+            (4 + 2) * block,
+        ),
         "pack_weight": (4 + 4) * weight,
         "pack_int8_weight": (4 + 1) * weight,
         "quantize_rows": (4 + 1) * block,
-        "pack_bfloat16_rows": (4 + 2) * 768 * nr,
+        **dict.fromkeys(("pack_bfloat16_rows", "pack_int16_rows"), (4 + 2) * 768 * nr),
         "softmax_columns": (4 + 4) * 512 * nr,
     }
     return {

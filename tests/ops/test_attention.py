@@ -3,7 +3,6 @@ import time
 import numpy as np
 import pytest
 from support.ops import (
-    BFLOAT16_ISAS,
     ISAS,
     check,
     f64,
@@ -162,11 +161,89 @@ def test_attention_of_bfloat16(batch, queries, grid, heads, head_dim, first, bia
     truth = formula(*products, *args)
     # The softmax's weights are rounded at 8 bits as well.
     bound = 2**-8 * formula(*products[:2], np.abs(v), *args).max()
-    check("attention", truth, q, k, v, *args, bound=bound, isas=BFLOAT16_ISAS, bfloat16=True)
-    for isa in ISAS:  # others compute in float32
-        low = op("attention", q, k, v, *args, bfloat16=True, isa=isa)
-        exact = op("attention", q, k, v, *args, isa=isa)
-        assert np.array_equal(low, exact) == (isa not in BFLOAT16_ISAS)
+    check("attention", truth, q, k, v, *args, bound=bound, products="bfloat16")
+
+
+INT16_CASES = [
+    # queries, grid of keys, heads, head_dim
+    (32, (1, 33), 3, 7),  # an odd number of everything, and keys that end in the middle of a pair
+    (40, (10, 30), 2, 16),  # more keys than a step has
+    (201, (24, 24), 2, 64),
+    (130, (3, 5), 3, 96),
+]
+
+
+@pytest.mark.parametrize(("queries", "grid", "heads", "head_dim"), INT16_CASES)
+@pytest.mark.parametrize("biased", [False, True])
+def test_attention_of_int16(queries, grid, heads, head_dim, biased):
+    random = rng(queries, *grid)
+    width, batch = heads * head_dim, 2
+    q = normal(random, batch, queries, width)
+    k, v = (normal(random, batch, grid[0] * grid[1], width) for _ in range(2))
+    bias = [normal(random, batch * heads, queries - 1, n) * 2 for n in grid]
+    args = [heads, head_dim**-0.5, *([*bias, 1] if biased else [])]
+    formula = biased_attention if biased else attention
+    # Scores have 13 bits and more, the weights of a step 13 and its values 10. Errors of many keys
+    # cancel; of a few weights, those of values count alone.
+    bound = 2**-10 * formula(q, k, np.abs(v), *args).max()
+    check("attention", formula(q, k, v, *args), q, k, v, *args, bound=bound, products="int16")
+    for isa in ISAS:
+        low = op("attention", q, k, v, *args, products="int16", isa=isa)
+        assert not np.array_equal(low, op("attention", q, k, v, *args, isa=isa))
+
+
+def test_few_queries_are_not_worth_int16():
+    q, k, v = (normal(rng(n), 1, 31, 8) for n in range(3))
+    for isa in ISAS:
+        low, exact = (
+            op("attention", q, k, v, 2, 0.4, products=products, isa=isa)
+            for products in ("int16", "float32")
+        )
+        assert np.array_equal(low, exact)
+
+
+def test_many_small_weights_beside_a_large_one_in_int16():
+    """A key that draws most of the weight leaves the others theirs, in steps without it."""
+    random = rng(5)
+    keys, dim = 1600, 16
+    q, k, v = np.ones((1, 32, dim)), normal(random, 1, keys, dim) / 8, normal(random, 1, keys, dim)
+    k[:, 3] = 0.75  # e^12 times the weight of most keys
+    v[:, 3] = 0
+    v += 1
+    truth = attention(q, k, v, 1, 1.0)
+    check("attention", truth, q, k, v, 1, 1.0, bound=2e-3, products="int16")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_int16_hides_no_nan_nor_infinity(bad):
+    x = [normal(rng(n), 1, 60, 20) for n in range(3)]
+    for which, hidden in ((0, np.s_[:, 7, 10:]), (1, np.s_[:, :, 10:]), (2, np.s_[:, :, 12])):
+        inputs = [a.copy() for a in x]
+        inputs[which][0, 7, 12] = bad
+        expected = np.zeros((1, 60, 20), bool)
+        expected[hidden] = True
+        for isa in ISAS:
+            out = op("attention", *inputs, 2, 0.3, products="int16", isa=isa)
+            assert np.array_equal(np.isnan(out), expected)
+
+
+def test_zeros_in_int16():
+    """Keys, queries and values of zeros, and such whose scale is no normal number."""
+    v = np.full((1, 40, 6), 0.5, np.float32)
+    v[..., 1] = 0
+    for number in (0.0, 1e-42):
+        q = np.full((1, 33, 6), number, np.float32)
+        check(
+            "attention",
+            np.tile(v[:, :1], (1, 33, 1)),
+            q,
+            q[:, :1].repeat(40, 1),
+            v,
+            2,
+            1.0,
+            bound=1e-6,
+            products="int16",
+        )
 
 
 @pytest.mark.parametrize("shapes", [((2, 3, 2), (2, 3, 4)), ((2, 4, 2), (2, 4, 3))])
@@ -243,8 +320,14 @@ def test_a_term_for_each_distance(shape, heads, head_dim, window):
     check("window_attention", window_attention(*args, **options), *args, **options)
     truth = window_attention(*args, **options, number=to_bfloat16)
     bound = 2**-8 * softmax_weighted_size(*args, options)
+    check("window_attention", truth, *args, bound=bound, products="bfloat16", **options)
     check(
-        "window_attention", truth, *args, bound=bound, isas=BFLOAT16_ISAS, bfloat16=True, **options
+        "window_attention",
+        window_attention(*args, **options),
+        *args,
+        bound=bound / 2,
+        products="int16",
+        **options,
     )
 
 
@@ -275,7 +358,7 @@ def test_terms_for_distances_that_do_not_fit_are_refused(options):
     [*WINDOW_CASES, ((1, 16, 24), 2, 56, 8), ((1, 14, 28), 1, 72, 14), ((1, 32, 19), 1, 96, 0)],
 )
 @pytest.mark.parametrize("rel_pos", [False, True])
-def test_products_of_bfloat16(shape, heads, head_dim, window, rel_pos):
+def test_products_of_16_bits(shape, heads, head_dim, window, rel_pos):
     random = rng(*shape, window)
     c = heads * head_dim
     qkv, pad = normal(random, *shape, 3 * c), normal(random, 3 * c)
@@ -289,13 +372,9 @@ def test_products_of_bfloat16(shape, heads, head_dim, window, rel_pos):
     # The softmax's weights are rounded at 8 bits as well.
     bound = 2**-8 * softmax_weighted_size(qkv, heads, window, scale, options)
     args = (qkv, heads, window, scale)
-    check(
-        "window_attention", truth, *args, bound=bound, isas=BFLOAT16_ISAS, bfloat16=True, **options
-    )
-    for isa in ISAS:  # others compute in float32
-        low = op("window_attention", *args, bfloat16=True, isa=isa, **options)
-        exact = op("window_attention", *args, isa=isa, **options)
-        assert np.array_equal(low, exact) == (isa not in BFLOAT16_ISAS)
+    check("window_attention", truth, *args, bound=bound, products="bfloat16", **options)
+    truth = window_attention(*args, **options)
+    check("window_attention", truth, *args, bound=bound / 2, products="int16", **options)
 
 
 @pytest.mark.parametrize(

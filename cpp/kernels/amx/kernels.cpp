@@ -234,5 +234,6 @@ void sam_rlx::amx_kernels(KernelTable& table) noexcept {
   table.int8_mr = kBlockRows;
   table.int8_gemm = int8_gemm_tiles;
   table.bfloat16_inputs = true;
+  table.attention_products = AttentionProducts::kBFloat16;
   table.bfloat16_gemm = bfloat16_gemm_tiles;
 }

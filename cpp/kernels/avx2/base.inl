@@ -3,7 +3,7 @@
 #include "kernels/bodies/prelude.inl"
 #include "kernels/avx2/simd.inl"
 
-constexpr int kNv = 2;
+constexpr int kMr = 6, kNv = 2;  // docs/develop/optimizations.md: register-tile
 
 #include "kernels/bodies/math.inl"
 #include "kernels/bodies/normal_tail_exponent.inl"

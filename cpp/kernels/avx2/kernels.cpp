@@ -7,13 +7,14 @@ namespace {
 // Order matters: each body uses what stands above it.
 // clang-format off
 #include "kernels/avx2/base.inl"
+#include "kernels/avx2/dot2.inl"
 #include "kernels/avx2/dot4.inl"
 // clang-format on
 
 constexpr const char* kName = "avx2";
 constexpr Index kBlockBytes = 160 * 1024;  // docs/develop/optimizations.md: cache-blocks
 // docs/develop/optimizations.md: register-tile, eight-steps, next-panel, last-rows.
-constexpr int kMr = 6;
+constexpr auto kAttentionProducts = sam_rlx::AttentionProducts::kInt16;
 constexpr int kInt8Mr = 4;
 // 16 columns of so many rows of B stay in a first-level cache of 32 KB while A and C pass by.
 constexpr int kMaxKc = 384;

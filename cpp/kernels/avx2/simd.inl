@@ -75,6 +75,21 @@ SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
   }
 }
 
+// 8 pairs of 16-bit integers, and the lower halves of both vectors as such.
+struct Pairs {
+  __m256i v;
+};
+SAM_RLX_INLINE Pairs load_pairs(const float* p) {
+  return {_mm256_castps_si256(_mm256_loadu_ps(p))};
+}
+SAM_RLX_INLINE Pairs set1_pairs(const float* p) {
+  return {_mm256_castps_si256(_mm256_broadcast_ss(p))};
+}
+SAM_RLX_INLINE Vec low_halves(Vec even, Vec odd) {
+  const __m256i upper = _mm256_slli_epi32(_mm256_castps_si256(odd.v), 16);
+  return {_mm256_castsi256_ps(_mm256_blend_epi16(_mm256_castps_si256(even.v), upper, 0xAA))};
+}
+
 // 8 32-bit integers, and 8 groups of four bytes.
 struct IntVec {
   __m256i v;

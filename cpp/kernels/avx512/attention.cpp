@@ -9,7 +9,10 @@ namespace {
 // clang-format off
 #include "kernels/avx512/products.inl"
 #include "kernels/avx512/gemm_calls.inl"
+#include "kernels/avx512/dot2.inl"
+#include "kernels/bodies/attention_tiles.inl"
 #include "kernels/bodies/attention.inl"
+#include "kernels/bodies/attention_int16.inl"
 // clang-format on
 
 }  // namespace
@@ -19,6 +22,8 @@ void sam_rlx::avx512_softmax_columns(const SoftmaxColumnsArgs& s) noexcept { sof
 void sam_rlx::avx512_attend_columns(const AttendColumnsArgs& args) noexcept {
   attend_columns(args);
 }
+
+void sam_rlx::avx512_attend_int16(const AttendInt16Args& args) noexcept { attend_int16(args); }
 
 void sam_rlx::avx512_unpack_columns(const float* result, const float* sum, std::int64_t count,
                                     std::int64_t dim, float* const* rows) noexcept {

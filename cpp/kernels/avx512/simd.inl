@@ -93,6 +93,20 @@ SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
   }
 }
 
+// 16 pairs of 16-bit integers, and the lower halves of both vectors as such.
+struct Pairs {
+  __m512i v;
+};
+SAM_RLX_INLINE Pairs load_pairs(const float* p) { return {_mm512_loadu_si512(p)}; }
+SAM_RLX_INLINE Pairs set1_pairs(const float* p) {
+  return {_mm512_castps_si512(_mm512_set1_ps(*p))};
+}
+SAM_RLX_INLINE Vec low_halves(Vec even, Vec odd) {
+  constexpr __mmask32 kUpper = 0xAAAAAAAA;
+  const __m512i upper = _mm512_slli_epi32(_mm512_castps_si512(odd.v), 16);
+  return {_mm512_castsi512_ps(_mm512_mask_blend_epi16(kUpper, _mm512_castps_si512(even.v), upper))};
+}
+
 // 16 32-bit integers, and 16 groups of four bytes.
 struct IntVec {
   __m512i v;

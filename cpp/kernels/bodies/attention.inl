@@ -1,12 +1,4 @@
-// Streaming attention: keys are taken in blocks, so that the matrix of all scores is never stored.
-// For each block, the scores of its keys are computed and turned into weights 2^(score - largest),
-// and the weighted values are added to the result. `largest` is each query's largest score so far.
-// When a block has a larger one, the sum of weights and the result of the blocks before are
-// multiplied with a factor (`shrink`), as if they had been computed with the new largest score. In
-// the end the result is divided by the sum of weights (unpack_columns).
-//
-// Queries lie in the lanes: one column of the scores is one query, one row is one key. V is the
-// number of vectors in a row.
+// Streaming attention of floats.
 
 // Calls step(first, Int<N>{}) for each run of N rows, then step(first, Int<1>{}) for each row that
 // is left.
@@ -18,15 +10,6 @@ SAM_RLX_INLINE void for_rows(Index count, Step step) {
 }
 template <int V>
 constexpr int kRowsAtOnce = 4 / V;  // docs/develop/optimizations.md: four-rows
-constexpr int kExpVectors = kLanes > 8 ? 6 : 4;  // vectors of exponentials that fit the registers
-
-// Calls f(Int<V>) with the number of vectors that hold `columns` queries.
-template <class F>
-SAM_RLX_INLINE void with_vectors(Index columns, F f) {
-  for_each<kNv>([&](auto v) SAM_RLX_INLINED {
-    if (columns == (v.value + 1) * kLanes) f(Int<v.value + 1>{});
-  });
-}
 
 // Calls change(x, row, vector) for all scores, and updates `largest` with the results.
 template <int V, class F>
@@ -86,61 +69,13 @@ SAM_RLX_INLINE void bias_scores(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&larg
   }
 }
 
-// Computes the scores of kMr keys, adds their terms of relative position, and updates `largest`.
-// Whole is false for the last keys of a block, which are fewer.
+// Computes the scores of a tile of keys that are floats.
 template <class A, int V, bool Whole>
-SAM_RLX_INLINE void score_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
-                               Vec (&largest)[V]) {
-  Vec acc[kMr][V];
-  Index h = 0, w = 0;
-  if (s.rel_h != nullptr) {
-    h = (s.first_key + t.row) / s.rel_width;
-    w = (s.first_key + t.row) % s.rel_width;
-  }
-  // The keys of most tiles lie in one row of the map: its terms stay in registers.
-  const bool one_row = w + kMr <= s.rel_width;
-  const auto finish = [&](auto first, auto end) SAM_RLX_INLINED {
-    Vec row_terms[V];
-    const auto load_row_terms = [&]() SAM_RLX_INLINED {
-      each_vector(row_terms,
-                  [&](Vec& y, int v) SAM_RLX_INLINED { y = load(s.rel_h + h * kNr + v * kLanes); });
-    };
-    const auto each_row = [&](auto add_terms_to) SAM_RLX_INLINED {
-      for_each<end.value - first.value>([&](auto i) SAM_RLX_INLINED {
-        constexpr int kRow = first.value + i.value;
-        if (!Whole && t.row + kRow >= s.keys) return;
-        float* const out = s.scores + (t.row + kRow) * kNr;
-        add_terms_to(Int<kRow>{});
-        for_each<V>([&](auto v) SAM_RLX_INLINED {
-          largest[v.value] = max(largest[v.value], acc[kRow][v.value]);
-          store(out + v.value * kLanes, acc[kRow][v.value]);
-        });
-      });
-    };
-    const auto add_terms = [&](auto r, const float* column_terms) SAM_RLX_INLINED {
-      for_each<V>([&](auto v) SAM_RLX_INLINED {
-        Vec& x = acc[r.value][v.value];
-        x = add(add(x, row_terms[v.value]), load(column_terms + v.value * kLanes));
-      });
-    };
-    if (s.rel_h == nullptr) {
-      each_row([](auto) SAM_RLX_INLINED {});
-    } else if (one_row) {
-      load_row_terms();
-      const float* const column_terms = s.rel_w + w * kNr;
-      each_row([&](auto r) SAM_RLX_INLINED { add_terms(r, column_terms + r.value * kNr); });
-    } else {
-      each_row([&](auto r) SAM_RLX_INLINED {
-        load_row_terms();
-        add_terms(r, s.rel_w + w * kNr);
-        if (++w == s.rel_width) {
-          w = 0;
-          ++h;
-        }
-      });
-    }
-  };
-  sum_products<A, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
+SAM_RLX_INLINE void score_floats(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
+                                 Vec (&largest)[V]) {
+  const auto products = [&](auto& acc, auto end)
+                            SAM_RLX_INLINED { sum_products<A, false>(t, acc, end); };
+  score_tile<V, Whole>(s, t.row, products, largest);
 }
 
 // Computes the scores of a block of packed keys.
@@ -153,9 +88,9 @@ SAM_RLX_INLINE void score_keys(const sam_rlx::AttendColumnsArgs& args, Vec (&lar
   t.k = args.dim;
   load_largest<V>(s, largest);
   for (; t.row + kMr <= s.keys; t.row += kMr, t.a += kMr * args.dim) {
-    score_tile<PackedRows, V, true>(s, t, largest);
+    score_floats<PackedRows, V, true>(s, t, largest);
   }
-  if (t.row < s.keys) score_tile<PackedRows, V, false>(s, t, largest);
+  if (t.row < s.keys) score_floats<PackedRows, V, false>(s, t, largest);
 }
 
 // The same for keys that are not packed. They have no terms of relative position.
@@ -173,7 +108,7 @@ SAM_RLX_INLINE void score_key_rows(const sam_rlx::AttendColumnsArgs& args, Vec (
   t.k = g.k;
   load_largest<V>(s, largest);
   for (; t.row + kMr <= s.keys; t.row += kMr, t.a += kMr * args.row_stride) {
-    score_tile<PlainRows, V, true>(s, t, largest);
+    score_floats<PlainRows, V, true>(s, t, largest);
   }
   if (t.row == s.keys) return;
   // The last keys are fewer than a tile has: they are multiplied like any other matrix.
@@ -238,26 +173,6 @@ void softmax_columns(const sam_rlx::SoftmaxColumnsArgs& s) noexcept {
   });
 }
 
-// Multiplies a tile of the result with `shrink` and adds the products of values and weights.
-template <class A, int V>
-SAM_RLX_INLINE void value_tile(const sam_rlx::SoftmaxColumnsArgs& s, const TileArgs& t,
-                               const Vec (&shrink)[V]) {
-  Vec acc[kMr][V];
-  float* const out = s.result + t.row * kNr;
-  const auto finish = [&](auto first, auto end) SAM_RLX_INLINED {
-    for_each<end.value - first.value>([&](auto i) SAM_RLX_INLINED {
-      constexpr int kRow = first.value + i.value;
-      for_each<V>([&](auto v) SAM_RLX_INLINED {
-        float* const o = out + kRow * kNr + v.value * kLanes;
-        Vec& x = acc[kRow][v.value];
-        if (s.first_key > 0) x = fma(shrink[v.value], load(o), x);
-        store(o, x);
-      });
-    });
-  };
-  sum_products<A, false>(t, acc, [&](auto by_rows) SAM_RLX_INLINED { by_rows(finish); });
-}
-
 // Adds the weighted values of a block to the result.
 template <class A, int V>
 SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec (&shrink)[V]) {
@@ -274,7 +189,9 @@ SAM_RLX_INLINE void add_values(const sam_rlx::AttendColumnsArgs& args, const Vec
   t.k = g.k;
   const Index stride = A::kPacked ? args.value_stride : kMr;
   for (; t.row + kMr <= s.value_dim; t.row += kMr, t.a += stride) {
-    value_tile<A, V>(s, t, shrink);
+    const auto products = [&](auto& acc, auto end)
+                              SAM_RLX_INLINED { sum_products<A, false>(t, acc, end); };
+    value_tile<V, true>(s, t.row, products, shrink);
   }
   if (t.row == s.value_dim) return;
   // The last rows are fewer than a tile has: they are multiplied like any other matrix.

@@ -3,6 +3,7 @@
 #include "kernels/bodies/pack.inl"
 #include "kernels/bodies/bfloat16.inl"
 #include "kernels/bodies/quantize.inl"
+#include "kernels/bodies/pack_int16.inl"
 #include "kernels/bodies/int8_gemm.inl"
 #include "kernels/bodies/elementwise.inl"
 #include "kernels/bodies/norm.inl"

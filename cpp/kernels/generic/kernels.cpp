@@ -19,6 +19,7 @@ constexpr const char* kName = "generic";
 constexpr Index kBlockBytes = 160 * 1024;
 // Not measured; docs/develop/optimizations.md: register-tile.
 constexpr int kMr = 4;
+constexpr auto kAttentionProducts = sam_rlx::AttentionProducts::kFloat32;
 constexpr int kInt8Mr = 4;
 constexpr int kMaxKc = 768;
 constexpr bool kPrefetchPanel = false;

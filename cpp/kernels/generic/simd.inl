@@ -88,6 +88,16 @@ SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
   r[3].v = lanes_of<1, 3, 1, 3>(right01, right23);
 }
 
+// 4 pairs of 16-bit integers, and the lower halves of both vectors as such.
+struct Pairs {
+  Words v;
+};
+SAM_RLX_INLINE Pairs load_pairs(const float* p) { return {bits_of(load(p).v)}; }
+SAM_RLX_INLINE Pairs set1_pairs(const float* p) { return {bits_of(set1(*p).v)}; }
+SAM_RLX_INLINE Vec low_halves(Vec even, Vec odd) {
+  return {floats_of((bits_of(even.v) & 0xFFFFU) | bits_of(odd.v) << 16)};
+}
+
 // 4 32-bit integers, modulo 2^32, and 4 groups of four bytes.
 struct IntVec {
   Words v;
@@ -141,4 +151,11 @@ SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {
   const Int16s b_low = reinterpret_cast<Int16s>(b.v << 8) >> 8;
   const Int16s b_high = reinterpret_cast<Int16s>(b.v) >> 8;
   return {c.v + add_halves(a_low * b_low) + add_halves(a_high * b_high)};
+}
+// c += the two products of each pair, modulo 2^32.
+SAM_RLX_INLINE void dot2(IntVec& c, Pairs a, Pairs b) {
+  const auto low = [](Words x) { return reinterpret_cast<Int32s>(x << 16) >> 16; };
+  const auto high = [](Words x) { return reinterpret_cast<Int32s>(x) >> 16; };
+  c.v +=
+      reinterpret_cast<Words>(low(a.v) * low(b.v)) + reinterpret_cast<Words>(high(a.v) * high(b.v));
 }

@@ -9,7 +9,9 @@ namespace {
 // clang-format off
 #include "kernels/neon/products.inl"
 #include "kernels/neon/gemm_calls.inl"
+#include "kernels/bodies/attention_tiles.inl"
 #include "kernels/bodies/attention.inl"
+#include "kernels/bodies/attention_int16.inl"
 // clang-format on
 
 }  // namespace
@@ -17,6 +19,8 @@ namespace {
 void sam_rlx::neon_softmax_columns(const SoftmaxColumnsArgs& s) noexcept { softmax_columns(s); }
 
 void sam_rlx::neon_attend_columns(const AttendColumnsArgs& args) noexcept { attend_columns(args); }
+
+void sam_rlx::neon_attend_int16(const AttendInt16Args& args) noexcept { attend_int16(args); }
 
 void sam_rlx::neon_unpack_columns(const float* result, const float* sum, std::int64_t count,
                                   std::int64_t dim, float* const* rows) noexcept {

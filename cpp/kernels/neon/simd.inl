@@ -79,6 +79,19 @@ SAM_RLX_INLINE void transpose(Vec (&r)[kLanes]) {
   r[3].v = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
+// 4 pairs of 16-bit integers, and the lower halves of both vectors as such.
+struct Pairs {
+  int16x8_t v;
+};
+SAM_RLX_INLINE Pairs load_pairs(const float* p) { return {vreinterpretq_s16_f32(vld1q_f32(p))}; }
+SAM_RLX_INLINE Pairs set1_pairs(const float* p) {
+  return {vreinterpretq_s16_f32(vld1q_dup_f32(p))};
+}
+SAM_RLX_INLINE Vec low_halves(Vec even, Vec odd) {
+  return {vreinterpretq_f32_u16(
+      vtrn1q_u16(vreinterpretq_u16_f32(even.v), vreinterpretq_u16_f32(odd.v)))};
+}
+
 // 4 32-bit integers, and 4 groups of four bytes.
 struct IntVec {
   int32x4_t v;
@@ -118,4 +131,11 @@ SAM_RLX_INLINE IntVec dot4(IntVec c, Bytes a, Bytes b) {
   const int16x8_t low = vmulq_s16(a_low, vmovl_s8(vget_low_s8(b_signed)));
   const int16x8_t high = vmulq_s16(a_high, vmovl_s8(vget_high_s8(b_signed)));
   return {vpadalq_s16(c.v, vpaddq_s16(low, high))};
+}
+
+// c += the two products of each pair.
+SAM_RLX_INLINE void dot2(IntVec& c, Pairs a, Pairs b) {
+  const int32x4_t low = vmull_s16(vget_low_s16(a.v), vget_low_s16(b.v));
+  const int32x4_t high = vmull_high_s16(a.v, b.v);
+  c.v = vaddq_s32(c.v, vpaddq_s32(low, high));
 }

@@ -70,7 +70,7 @@ void ImageEncoderAttention::forward_add(Context& ctx, ConstView x, ConstView res
                     .rel_pos = {rel_pos_h.data(), rel_pos_w.data()},
                     // Upstream pads after the norm: padded positions project to the bias.
                     .pad_qkv = qkv.bias.data(),
-                    .bfloat16 = attention_rounds(qkv.packed.format)},
+                    .products = products_beside(ctx, qkv.packed.format)},
                    attended);
   proj.forward_add(ctx, attended, residual, out);
 }

@@ -69,7 +69,7 @@ void MultiScaleAttention::forward_add(Context& ctx, ConstView x, ConstView resid
                     // Upstream pads after the norm: padded positions project to the bias.
                     .pad_qkv = qkv.bias.data(),
                     .query = query,
-                    .bfloat16 = attention_rounds(qkv.packed.format)},
+                    .products = products_beside(ctx, qkv.packed.format)},
                    attended);
   proj.forward_add(ctx, attended, residual, out);
 }

@@ -96,7 +96,7 @@ void RoPEAttention::attend_to_parts(Context& ctx, ConstView q, std::span<const K
                       .query = {q.data, dim},
                       .num_queries = q.shape[0],
                       .parts = {attended_to, parts.size()},
-                      .bfloat16 = attention_rounds(weight_format)},
+                      .products = products_beside(ctx, weight_format)},
                      out);
 }
 

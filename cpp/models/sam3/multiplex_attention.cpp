@@ -80,7 +80,7 @@ void MultiplexAttentionLayer::attend_add_(Context& ctx, const Projected& in, con
              .value = {in.value.data, dim},
              .num_queries = queries,
              .num_keys = in.key.shape[0],
-             .bfloat16 = attention_rounds(out_proj.packed.format)},
+             .products = products_beside(ctx, out_proj.packed.format)},
             attended);
   out_proj.forward_add(ctx, attended[0], x, x);
 }

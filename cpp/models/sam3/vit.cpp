@@ -76,7 +76,7 @@ void Attention::forward_add(Context& ctx, ConstView x, ConstView residual, View 
                     .rel_pos = {},
                     .pad_qkv = pad_qkv.data(),
                     .pad_stride = qkv.out_features,
-                    .bfloat16 = attention_rounds(qkv.packed.format)},
+                    .products = products_beside(ctx, qkv.packed.format)},
                    attended);
   proj.forward_add(ctx, attended, residual, out);
 }

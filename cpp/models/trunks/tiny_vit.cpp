@@ -151,6 +151,10 @@ void TinyViTAttention::forward_part(Context& ctx, ConstView x, const DistanceTer
   const View projected = qkv.forward(ctx, norm.forward(ctx, x));
   const View attended = ctx.workspace.floats(x.shape);
   const std::int64_t head_dim = proj.in_features / num_heads;
+  // Beside int8 it stays float32: its windows are small.
+  const bool rounds = qkv.packed.format == WeightFormat::kBFloat16;
+  const AttentionProducts products =
+      products_beside(ctx, rounds ? WeightFormat::kBFloat16 : WeightFormat::kFloat32);
   window_attention(ctx,
                    {.qkv = projected,
                     .grid = {.height = x.shape[1], .width = x.shape[2], .size = window_size},
@@ -159,7 +163,7 @@ void TinyViTAttention::forward_part(Context& ctx, ConstView x, const DistanceTer
                     .rel_pos = {},
                     .pad_qkv = pad_qkv.data(),
                     .distances = &distances,
-                    .bfloat16 = qkv.packed.format == WeightFormat::kBFloat16},
+                    .products = products},
                    attended);
   proj.forward_add(ctx, attended, x, out);
 }
