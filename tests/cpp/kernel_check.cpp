@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "kernel_check_attention.h"
+#include "kernel_check_int16.h"
 #include "kernel_check_int8.h"
 #include "kernel_check_positions.h"
 #include "kernel_check_products.h"
@@ -71,6 +72,10 @@ constexpr Checked kChecked[] = {
     {"gelu", check_gelu, silence<&Table::gelu>},
     {"softmax_columns", check_softmax, silence<&Table::softmax_columns>},
     {"attend_columns", check_softmax, silence<&Table::attend_columns>},
+    {"pack_int16_rows", check_int16, silence<&Table::pack_int16_rows>},
+    {"pack_int16_left", check_int16, silence<&Table::pack_int16_left>},
+    {"pack_int16_left_columns", check_int16, silence<&Table::pack_int16_left_columns>},
+    {"attend_int16", check_int16, silence<&Table::attend_int16>},
     {"unpack_columns", check_softmax, silence<&Table::unpack_columns>},
     {"exp_columns", check_exp_columns, silence<&Table::exp_columns>},
     {"softmax_groups", check_softmax_groups, silence<&Table::softmax_groups>},

@@ -140,37 +140,10 @@ class AttentionSteps {
     });
   }
 
- private:
   Floats packed_queries() const {
     return packed_rows(x_.query, x_.dim, table_.gemm_nr, [&](auto rows, auto k, float* out) {
       table_.pack_b_rows(rows, k, Attention::kScale, out);
     });
-  }
-
-  // Rows of `columns` as rows of a panel.
-  Floats in_panel(const Floats& x) const {
-    const std::int64_t nr = table_.gemm_nr, columns = x_.columns;
-    Floats panel(x.size() / static_cast<std::size_t>(columns) * static_cast<std::size_t>(nr));
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const auto index = static_cast<std::int64_t>(i);
-      panel[static_cast<std::size_t>(index / columns * nr + index % columns)] = x[i];
-    }
-    return panel;
-  }
-
-  // As softmax_columns takes them: scaled there, and unscaled here.
-  Floats given_scores() const {
-    Floats scores = x_.scores;
-    for (std::int64_t i = 0; x_.dim > 0 && i < x_.keys * x_.columns; ++i) {
-      const float* const key = x_.key.data() + i / x_.columns * x_.dim;
-      const float* const query = x_.query.data() + i % x_.columns * x_.dim;
-      double score = 0.0;
-      for (std::int64_t d = 0; d < x_.dim; ++d) {
-        score += static_cast<double>(key[d]) * static_cast<double>(query[d]);
-      }
-      scores.push_back(static_cast<float>(score));
-    }
-    return in_panel(scores);
   }
 
   // The first step takes half of the keys, rounded up to whole panels: packed keys begin at one.
@@ -205,6 +178,33 @@ class AttentionSteps {
     for (std::int64_t i = 0; i < x_.columns; ++i) rows.push_back(out.data() + i * x_.value_dim);
     table_.unpack_columns(result.data(), sum.data(), x_.columns, x_.value_dim, rows.data());
     return out;
+  }
+
+ private:
+  // Rows of `columns` as rows of a panel.
+  Floats in_panel(const Floats& x) const {
+    const std::int64_t nr = table_.gemm_nr, columns = x_.columns;
+    Floats panel(x.size() / static_cast<std::size_t>(columns) * static_cast<std::size_t>(nr));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto index = static_cast<std::int64_t>(i);
+      panel[static_cast<std::size_t>(index / columns * nr + index % columns)] = x[i];
+    }
+    return panel;
+  }
+
+  // As softmax_columns takes them: scaled there, and unscaled here.
+  Floats given_scores() const {
+    Floats scores = x_.scores;
+    for (std::int64_t i = 0; x_.dim > 0 && i < x_.keys * x_.columns; ++i) {
+      const float* const key = x_.key.data() + i / x_.columns * x_.dim;
+      const float* const query = x_.query.data() + i % x_.columns * x_.dim;
+      double score = 0.0;
+      for (std::int64_t d = 0; d < x_.dim; ++d) {
+        score += static_cast<double>(key[d]) * static_cast<double>(query[d]);
+      }
+      scores.push_back(static_cast<float>(score));
+    }
+    return in_panel(scores);
   }
 
   const sam_rlx::KernelTable& table_;
