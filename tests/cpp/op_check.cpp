@@ -16,6 +16,7 @@
 
 namespace {
 
+using sam_rlx::AttentionProducts;
 using sam_rlx::ConstView;
 using sam_rlx::Context;
 using sam_rlx::KernelTable;
@@ -77,7 +78,7 @@ void check_linear(const KernelTable& table, std::int64_t m, std::int64_t n, std:
 }
 
 Tensor run_attention(const KernelTable& table, const Tensor& qkv, std::int64_t heads,
-                     bool bfloat16) {
+                     AttentionProducts products) {
   sam_rlx::Workspace workspace;
   Context ctx{table, workspace, kThreads};
   const std::int64_t height = qkv.shape()[1], width = qkv.shape()[2], channels = qkv.shape()[3] / 3;
@@ -87,23 +88,27 @@ Tensor run_attention(const KernelTable& table, const Tensor& qkv, std::int64_t h
   args.grid = {height, width, 0};
   args.num_heads = heads;
   args.scale = 3.0F / std::sqrt(static_cast<float>(channels / heads));
-  args.bfloat16 = bfloat16;
+  args.products = products;
   sam_rlx::window_attention(ctx, args, out.view());
   return out;
 }
 
-// Of numbers that are bfloat16 already: only the softmax's weights are rounded.
+// In bfloat16 of numbers that are so already: only the softmax's weights are rounded. In 16 bits.
 void check_attention(const KernelTable& table, std::int64_t height, std::int64_t width,
                      std::int64_t heads, std::int64_t dim) {
   Tensor qkv = random_tensor({1, height, width, 3 * heads * dim});
   for (std::int64_t i = 0; i < qkv.numel(); ++i) qkv.data()[i] = to_bfloat16(qkv.data()[i]);
-  const Tensor found = run_attention(table, qkv, heads, true);
-  const Tensor truth = run_attention(sam_rlx::generic_kernels(), qkv, heads, false);
-  bool near = true;
-  for (std::int64_t i = 0; i < found.numel(); ++i) {
-    near = near && std::abs(found.data()[i] - truth.data()[i]) <= 1.0F / 256.0F;
+  const Tensor truth =
+      run_attention(sam_rlx::generic_kernels(), qkv, heads, AttentionProducts::kFloat32);
+  for (const auto products : {AttentionProducts::kBFloat16, AttentionProducts::kInt16}) {
+    const Tensor found = run_attention(table, qkv, heads, products);
+    bool near = true;
+    for (std::int64_t i = 0; i < found.numel(); ++i) {
+      near = near && std::abs(found.data()[i] - truth.data()[i]) <= 1.0F / 256.0F;
+    }
+    const bool halves = products == AttentionProducts::kBFloat16;
+    expect(near, table, halves ? "bfloat16 attention" : "attention of 16 bits", height * width);
   }
-  expect(near, table, "bfloat16 attention", height * width);
 }
 
 }  // namespace
