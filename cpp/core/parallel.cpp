@@ -8,6 +8,7 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -200,22 +201,41 @@ int region_size(int threads, int asked) noexcept {
 // Of the calling thread's last region: so many threads wait for its next one.
 thread_local int team_size = 1;
 
-// Threads that the system starts now, beside those that there are, `wanted` at most.
+#if defined(__unix__) || defined(__APPLE__)
+
+// Threads that the system starts now, beside those that there are, `wanted` at most. They are no
+// std::thread: that frees memory in the thread, for which the C library may reserve 64 MB, and what
+// was found for stacks is gone.
 int startable(int wanted) noexcept {
   std::mutex gate;
-  std::vector<std::thread> threads;
+  std::vector<pthread_t> threads;
   try {
-    const std::lock_guard lock(gate);  // all are there at once
     threads.reserve(static_cast<std::size_t>(wanted));
-    for (int i = 0; i < wanted; ++i) {
-      threads.emplace_back([&gate] { const std::lock_guard wait(gate); });
-    }
-  } catch (const std::exception&) {
-    // A limit on threads or memory.
+  } catch (const std::bad_alloc&) {
+    return 0;
   }
-  for (std::thread& thread : threads) thread.join();
-  return static_cast<int>(threads.size());
+  const auto wait = [](void* closed) -> void* {
+    const std::lock_guard lock(*static_cast<std::mutex*>(closed));
+    return nullptr;
+  };
+  {
+    const std::lock_guard lock(gate);  // all are there at once
+    pthread_t thread{};
+    for (int i = 0; i < wanted && pthread_create(&thread, nullptr, wait, &gate) == 0; ++i) {
+      threads.push_back(thread);
+    }
+  }
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  const int started = static_cast<int>(threads.size());
+  // OpenMP allocates a little of its own: where one was refused, it gets the room of another one.
+  return started < wanted ? std::max(started - 1, 0) : started;
 }
+
+#else
+
+int startable(int wanted) noexcept { return wanted; }  // such systems limit no threads
+
+#endif
 
 // The size of a region of `size` threads where the system may refuse some, as it does where the
 // processes of a container are limited: GNU OpenMP would end the process.
