@@ -19,7 +19,7 @@
 #else
 #include <omp.h>
 #endif
-#if defined(__unix__) || defined(__APPLE__)
+#if !defined(SAM_RLX_STD_THREADS) || defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #endif
 #if defined(__linux__)
@@ -201,8 +201,6 @@ int region_size(int threads, int asked) noexcept {
 // Of the calling thread's last region: so many threads wait for its next one.
 thread_local int team_size = 1;
 
-#if defined(__unix__) || defined(__APPLE__)
-
 // Threads that the system starts now, beside those that there are, `wanted` at most. They are no
 // std::thread: that frees memory in the thread, for which the C library may reserve 64 MB, and what
 // was found for stacks is gone.
@@ -230,12 +228,6 @@ int startable(int wanted) noexcept {
   // OpenMP allocates a little of its own: where one was refused, it gets the room of another one.
   return started < wanted ? std::max(started - 1, 0) : started;
 }
-
-#else
-
-int startable(int wanted) noexcept { return wanted; }  // such systems limit no threads
-
-#endif
 
 // The size of a region of `size` threads where the system may refuse some, as it does where the
 // processes of a container are limited: GNU OpenMP would end the process.
