@@ -52,9 +52,8 @@ SAM_RLX_INLINE Vec round_nearest(Vec a) {
 // a * 2^n for whole n in [-126, 127] and a in [0.5, 2].
 SAM_RLX_INLINE Vec scale_by_power(Vec a, Vec n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 
-// table[k] for whole numbers k from 0 to 15, to which kLookUpOffset was added: they then lie in the
-// lowest bits.
-constexpr float kLookUpOffset = 12582912.0F;
+// table[k] for whole numbers k from 0 to 15, to which kWhole was added: they then lie in the lowest
+// bits.
 SAM_RLX_INLINE Vec look_up(const float (&table)[kLanes], Vec k) {
   return {_mm512_permutexvar_ps(_mm512_castps_si512(k.v), _mm512_load_ps(table))};
 }

@@ -8,10 +8,6 @@ SAM_RLX_INLINE void each_vector(Vec (&x)[N], F change) {
   for_each<N>([&](auto i) SAM_RLX_INLINED { change(x[i.value], i.value); });
 }
 
-// A float of less than 2^22 to which kWhole, 1.5 * 2^23, was added is rounded to a whole number,
-// whose lowest 16 bits are those of the float.
-constexpr float kWhole = 12582912.0F;
-
 // y = (...(y x + c1) x + c2 ...) x + cn.
 template <int N, class... C>
 SAM_RLX_INLINE void horner(Vec (&y)[N], const Vec (&x)[N], C... c) {

@@ -31,11 +31,10 @@ template <int N>
 SAM_RLX_INLINE void normal_tail(Vec (&t)[N]) {
   Vec k[N], u[N];
   each_vector(u, [&](Vec& v, int i) SAM_RLX_INLINED { v = min(set1(5.5F), t[i]); });
-  each_vector(
-      k, [&](Vec& v, int i) SAM_RLX_INLINED { v = fma(u[i], set1(2.8125F), set1(kLookUpOffset)); });
-  each_vector(u, [&](Vec& v, int i) SAM_RLX_INLINED {
-    v = fma(v, set1(2.8125F), sub(set1(kLookUpOffset), k[i]));
-  });
+  each_vector(k,
+              [&](Vec& v, int i) SAM_RLX_INLINED { v = fma(u[i], set1(2.8125F), set1(kWhole)); });
+  each_vector(u, [&](Vec& v, int i)
+                     SAM_RLX_INLINED { v = fma(v, set1(2.8125F), sub(set1(kWhole), k[i])); });
   each_vector(t, [&](Vec& v, int i) SAM_RLX_INLINED { v = look_up(kNormalTail[4], k[i]); });
   for_each<4>([&](auto d) SAM_RLX_INLINED {
     each_vector(t, [&](Vec& v, int i) SAM_RLX_INLINED {

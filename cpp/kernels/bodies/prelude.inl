@@ -40,5 +40,9 @@ struct ForEach<Ints<I...>> {
 template <int N>
 constexpr ForEach<typename MakeInts<N>::type> for_each{};
 
+// A float of less than 2^22 to which kWhole, 1.5 * 2^23, was added is rounded to a whole number,
+// whose lowest 16 bits are those of the float.
+constexpr float kWhole = 12582912.0F;
+
 constexpr Index smaller(Index a, Index b) { return a < b ? a : b; }
 constexpr Index larger(Index a, Index b) { return a > b ? a : b; }

@@ -17,9 +17,9 @@ constexpr int kNv = 2;
 
 constexpr const char* kName = "generic";
 constexpr Index kBlockBytes = 160 * 1024;
+constexpr auto kAttentionProducts = sam_rlx::AttentionProducts::kFloat32;
 // Not measured; docs/develop/optimizations.md: register-tile.
 constexpr int kMr = 4;
-constexpr auto kAttentionProducts = sam_rlx::AttentionProducts::kFloat32;
 constexpr int kInt8Mr = 4;
 constexpr int kMaxKc = 768;
 constexpr bool kPrefetchPanel = false;

@@ -51,9 +51,8 @@ SAM_RLX_INLINE Vec fnma(Vec a, Vec b, Vec c) { return {c.v - a.v * b.v}; }
 SAM_RLX_INLINE void add_product(Vec& sum, Vec a, Vec b) { sum = fma(a, b, sum); }
 // For |a| < 2^22; a larger one or NaN comes back as it is.
 SAM_RLX_INLINE Vec round_nearest(Vec a) {
-  constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23: the sum has no bits behind the point
   const Int32s small = (a.v > -4194304.0F) & (a.v < 4194304.0F);
-  return {small ? (a.v + kMagic) - kMagic : a.v};
+  return {small ? (a.v + kWhole) - kWhole : a.v};
 }
 // a * 2^n for whole n and a in [0.5, 2], when the result is a normal number. Where n is NaN or
 // infinity, a.
