@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include <array>
+#include <utility>
 
 #include "bindings/numpy.h"
 #include "core/error.h"
@@ -290,10 +291,25 @@ void register_maps(py::module_& m) {
       "x"_a, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
+constexpr std::pair<const char*, AttentionProducts> kProducts[] = {
+    {"float32", AttentionProducts::kFloat32},
+    {"bfloat16", AttentionProducts::kBFloat16},
+    {"int16", AttentionProducts::kInt16},
+};
 AttentionProducts products_named(const std::string& name) {
-  if (name == "bfloat16") return AttentionProducts::kBFloat16;
-  if (name == "int16") return AttentionProducts::kInt16;
-  return AttentionProducts::kFloat32;
+  for (const auto& [known, products] : kProducts) {
+    if (name == known) return products;
+  }
+  fail("products", "float32, bfloat16 or int16", name);
+}
+// What attention beside layers of a format multiplies.
+const char* attention_products(const std::string& format, const Isa& isa) {
+  TestContext test(isa, 1);
+  const AttentionProducts found = products_beside(test.context, weight_format_named(format));
+  for (const auto& [name, products] : kProducts) {
+    if (products == found) return name;
+  }
+  return nullptr;
 }
 
 // q (B, N, heads * head_dim), k, v (B, M, ...); bias_h (B * heads, N - first, H), bias_w.
@@ -352,6 +368,7 @@ void register_text(py::module_& m) {
 }
 
 void register_attention(py::module_& m) {
+  m.def("attention_products", &attention_products, "format"_a, "isa"_a = py::none());
   m.def("attention", &run_attention, "q"_a, "k"_a, "v"_a, "num_heads"_a, "scale"_a,
         "bias_h"_a = py::none(), "bias_w"_a = py::none(), "bias_first"_a = 0,
         "products"_a = "float32", "isa"_a = py::none(), "num_threads"_a = 1);

@@ -3,6 +3,7 @@ import time
 import numpy as np
 import pytest
 from support.ops import (
+    BFLOAT16_ISAS,
     ISAS,
     check,
     f64,
@@ -183,13 +184,22 @@ def test_attention_of_int16(queries, grid, heads, head_dim, biased):
     bias = [normal(random, batch * heads, queries - 1, n) * 2 for n in grid]
     args = [heads, head_dim**-0.5, *([*bias, 1] if biased else [])]
     formula = biased_attention if biased else attention
-    # Scores have 13 bits and more, the weights of a step 13 and its values 10. Errors of many keys
+    # Scores have 13 bits and more, the weights of a step 14 and its values 10. Errors of many keys
     # cancel; of a few weights, those of values count alone.
     bound = 2**-10 * formula(q, k, np.abs(v), *args).max()
     check("attention", formula(q, k, v, *args), q, k, v, *args, bound=bound, products="int16")
     for isa in ISAS:
         low = op("attention", q, k, v, *args, products="int16", isa=isa)
         assert not np.array_equal(low, op("attention", q, k, v, *args, isa=isa))
+
+
+def test_products_are_those_that_the_processor_multiplies_fastest():
+    for isa in ISAS:
+        fewer_bits = "int16" if isa in ("avx2", "avx2_vnni", "avx512_vnni") else "float32"
+        if isa in BFLOAT16_ISAS:
+            fewer_bits = "bfloat16"
+        formats = {"float32": "float32", "bfloat16": fewer_bits, "int8": fewer_bits}
+        assert {name: op("attention_products", name, isa=isa) for name in formats} == formats
 
 
 def test_few_queries_are_not_worth_int16():
