@@ -100,6 +100,13 @@ double at(const Floats& x, std::int64_t columns, std::int64_t row, std::int64_t 
   return static_cast<double>(x[static_cast<std::size_t>(row * columns + column)]);
 }
 
+// Pointers to `count` rows of x, `stride` numbers apart.
+std::vector<const float*> rows_of(const Floats& x, std::int64_t count, std::int64_t stride) {
+  std::vector<const float*> rows;
+  for (std::int64_t i = 0; i < count; ++i) rows.push_back(x.data() + i * stride);
+  return rows;
+}
+
 // Rows (n, dim) in panels of `width`, each made by `pack`: a table's pack_a_rows or pack_b_rows.
 Floats packed_rows(const Floats& x, std::int64_t dim, std::int64_t width, const auto& pack) {
   const std::int64_t rows = static_cast<std::int64_t>(x.size()) / dim;

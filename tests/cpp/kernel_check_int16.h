@@ -17,12 +17,6 @@ namespace {
 
 using Integers = std::vector<std::int16_t>;
 
-std::vector<const float*> rows_of(const Floats& x, std::int64_t count, std::int64_t stride) {
-  std::vector<const float*> rows;
-  for (std::int64_t i = 0; i < count; ++i) rows.push_back(x.data() + i * stride);
-  return rows;
-}
-
 // B given row by row, A by its rows and by its columns. In the end a NaN takes the scale of its own
 // row or column alone.
 void check_int16_packing(const sam_rlx::KernelTable& table) {

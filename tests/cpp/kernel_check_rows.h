@@ -83,11 +83,6 @@ void check_bfloat16_packing(const sam_rlx::KernelTable& table) {
         }
       };
       const auto number = [&](std::int64_t at) { return x[static_cast<std::size_t>(at)]; };
-      const auto rows_of = [&](std::int64_t count, std::int64_t stride) {
-        std::vector<const float*> rows;
-        for (std::int64_t i = 0; i < count; ++i) rows.push_back(x.data() + i * stride);
-        return rows;
-      };
       Halves b(static_cast<std::size_t>(depth * nr), 1);
       table.pack_bfloat16_rows(x.data(), k, b.data());
       expect("pack_bfloat16_rows", right, depth, nr, b,
@@ -95,11 +90,11 @@ void check_bfloat16_packing(const sam_rlx::KernelTable& table) {
       const std::int64_t stride = depth + kDepth;
       const std::int64_t rows = (m + left.left_rows - 1) / left.left_rows * left.left_rows;
       Halves a(static_cast<std::size_t>(rows * stride), 1);
-      table.pack_bfloat16_left(rows_of(m, k).data(), m, k, stride, a.data());
+      table.pack_bfloat16_left(rows_of(x, m, k).data(), m, k, stride, a.data());
       const auto by_rows = [&](std::int64_t i, std::int64_t p) { return number(i * k + p); };
       expect("pack_bfloat16_left", left, stride, m, a, by_rows);
       Halves t(a.size(), 1);
-      table.pack_bfloat16_left_columns(rows_of(k, m).data(), k, m, stride, t.data());
+      table.pack_bfloat16_left_columns(rows_of(x, k, m).data(), k, m, stride, t.data());
       const auto by_columns = [&](std::int64_t i, std::int64_t p) { return number(p * m + i); };
       expect("pack_bfloat16_left_columns", left, stride, m, t, by_columns);
     }
