@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -15,6 +17,37 @@ namespace {
 
 // Rows of one work item. A constant, so that results do not depend on the number of threads.
 constexpr std::int64_t kMaskRows = 96;  // docs/develop/optimizations.md: work-items
+
+// Pixels of a row that are compared with the thresholds together.
+constexpr std::int64_t kPartPixels = 64;
+
+// On which side of all thresholds of a call numbers lie.
+enum class Side : std::uint8_t { kBelow, kAbove, kMixed };
+
+// What lies so far from the thresholds low <= high that means of such numbers do too, however they
+// are rounded.
+class Bounds {
+ public:
+  Bounds(float low, float high) : below_(low - margin(low)), above_(high + margin(high)) {}
+
+  // NaN is on no side; infinity times a weight of 0 is NaN, which is above nothing.
+  Side side_of(const float* x, std::int64_t count) const {
+    if ((x[0] <= below_) != (x[count - 1] <= below_)) return Side::kMixed;
+    std::int32_t below = 0, above = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      below += x[i] <= below_ ? 1 : 0;
+      above += (x[i] >= above_) & (x[i] <= std::numeric_limits<float>::max()) ? 1 : 0;
+    }
+    return below == count ? Side::kBelow : above == count ? Side::kAbove : Side::kMixed;
+  }
+
+ private:
+  // The roundings of two means are below 2^-21 of the threshold; products may underflow.
+  static float margin(float threshold) {
+    return 0x1p-20F * std::abs(threshold) + 4.0F * std::numeric_limits<float>::min();
+  }
+  float below_, above_;
+};
 
 // Taps of both steps, for all masks of a call.
 struct UpscalePlan {
@@ -34,41 +67,62 @@ struct UpscalePlan {
     y_last = linear_taps(workspace, sizes.input_height, sizes.height, sizes.height);
     x_last = linear_taps(workspace, sizes.input_width, sizes.width, sizes.width);
   }
-  std::int64_t scratch_floats() const { return 3 * sizes.input_width + 3 * sizes.width; }
+  std::int64_t parts() const { return (sizes.width + kPartPixels - 1) / kPartPixels; }
 };
 
 // Two neighbouring rows, kept by the parity of their index.
+template <class T>
 struct RowPair {
-  float* data = nullptr;
+  T* data = nullptr;
   std::int64_t width = 0;
   std::array<std::int32_t, 2> held{-1, -1};
 
-  float* slot(std::int32_t y) const { return data + (y % 2) * width; }
+  T* slot(std::int32_t y) const { return data + (y % 2) * width; }
   // Gives row y its slot. Whether another row was there: row y must be made.
   bool replaces(std::int32_t y) {
     return std::exchange(held[static_cast<std::size_t>(y % 2)], y) != y;
   }
 };
 
-// Rows of one upscaled mask. Fast when they are asked for in ascending order.
-class UpscaledRows {
+// Memory for the rows of one mask.
+class RowScratch {
  public:
-  UpscaledRows(const UpscalePlan& plan, const float* low_res, float* scratch)
-      : plan_(plan), low_res_(low_res), input_row_(scratch) {
-    const std::int64_t input_width = plan.sizes.input_width, width = plan.sizes.width;
-    stretched_ = {scratch + input_width, input_width};
-    finished_ = {scratch + 3 * input_width, width};
-    row_ = scratch + 3 * input_width + 2 * width;
+  RowScratch(Workspace& workspace, const UpscalePlan& plan, std::int64_t count)
+      : floats_(4 * plan.sizes.input_width + 3 * plan.sizes.width), parts_(4 * plan.parts()) {
+    float_memory_ = workspace.array<float>(count * floats_);
+    part_memory_ = workspace.array<std::uint8_t>(count * parts_);
   }
+  float* floats(std::int64_t index) const { return float_memory_ + index * floats_; }
+  std::uint8_t* parts(std::int64_t index) const { return part_memory_ + index * parts_; }
 
-  // A row of scratch memory that a caller may use as `out`.
-  float* row_buffer() const { return row_; }
+ private:
+  std::int64_t floats_, parts_;
+  float* float_memory_ = nullptr;
+  std::uint8_t* part_memory_ = nullptr;
+};
 
-  void row(std::int64_t y, float* out) {
-    const LinearTaps& taps = plan_.y_last;
-    const float* const a = finished(taps.lower[y]);
-    const float* const b = finished(taps.upper[y]);
-    blend_rows(a, taps.lower_weight[y], b, taps.upper_weight[y], plan_.sizes.width, out);
+// Rows of one mask before the last step.
+class InputRows {
+ public:
+  // scratch: 4 * input_width
+  InputRows(const UpscalePlan& plan, const float* low_res, float* scratch)
+      : plan_(plan),
+        low_res_(low_res),
+        stretched_{scratch, plan.sizes.input_width},
+        rows_{scratch + 2 * plan.sizes.input_width, plan.sizes.input_width} {}
+
+  // Row y of the cropped square, or of the low-resolution mask with one step. The last rows of both
+  // parities stay.
+  const float* row(std::int32_t y) {
+    if (!plan_.two_steps) return low_res_ + y * plan_.sizes.low_width;
+    float* const slot = rows_.slot(y);
+    if (rows_.replaces(y)) {
+      const LinearTaps& taps = plan_.y_first;
+      const float* const a = stretched(taps.lower[y]);
+      const float* const b = stretched(taps.upper[y]);
+      blend_rows(a, taps.lower_weight[y], b, taps.upper_weight[y], plan_.sizes.input_width, slot);
+    }
+    return slot;
   }
 
  private:
@@ -80,28 +134,122 @@ class UpscaledRows {
     }
     return slot;
   }
-  // Row y of the cropped square.
-  const float* input_row(std::int32_t y) {
-    if (!plan_.two_steps) return low_res_ + y * plan_.sizes.low_width;
-    const LinearTaps& taps = plan_.y_first;
-    const float* const a = stretched(taps.lower[y]);
-    const float* const b = stretched(taps.upper[y]);
-    blend_rows(a, taps.lower_weight[y], b, taps.upper_weight[y], plan_.sizes.input_width,
-               input_row_);
-    return input_row_;
+
+  const UpscalePlan& plan_;
+  const float* low_res_;
+  RowPair<float> stretched_, rows_;
+};
+
+// Rows of one upscaled mask. Fast when they are asked for in ascending order.
+class UpscaledRows {
+ public:
+  UpscaledRows(const UpscalePlan& plan, const float* low_res, const RowScratch& scratch,
+               std::int64_t index)
+      : plan_(plan),
+        input_(plan, low_res, scratch.floats(index)),
+        finished_{scratch.floats(index) + 4 * plan.sizes.input_width, plan.sizes.width} {}
+
+  void row(std::int64_t y, float* out) {
+    const LinearTaps& taps = plan_.y_last;
+    const float* const a = finished(taps.lower[y]);
+    const float* const b = finished(taps.upper[y]);
+    blend_rows(a, taps.lower_weight[y], b, taps.upper_weight[y], plan_.sizes.width, out);
   }
+
+ private:
   // Row y of the cropped square, at the final width.
   const float* finished(std::int32_t y) {
     float* const slot = finished_.slot(y);
-    if (finished_.replaces(y)) resample_row(input_row(y), plan_.x_last, slot);
+    if (finished_.replaces(y)) resample_row(input_.row(y), plan_.x_last, slot);
     return slot;
   }
 
   const UpscalePlan& plan_;
-  const float* low_res_;
-  float* input_row_;
-  RowPair stretched_, finished_;
-  float* row_ = nullptr;
+  InputRows input_;
+  RowPair<float> finished_;
+};
+
+// Rows of one upscaled mask that are compared with thresholds. Logits are computed only where those
+// that they are the means of lie on different sides: along the borders of the mask. Fast when rows
+// are asked for in ascending order.
+class ComparedRows {
+ public:
+  ComparedRows(const UpscalePlan& plan, const float* low_res, const RowScratch& scratch,
+               std::int64_t index, const Bounds& bounds)
+      : plan_(plan),
+        bounds_(bounds),
+        input_(plan, low_res, scratch.floats(index)),
+        finished_(scratch.floats(index) + 4 * plan.sizes.input_width),
+        row_(finished_ + 2 * plan.sizes.width),
+        sides_{scratch.parts(index), plan.parts()},
+        is_finished_(scratch.parts(index) + 2 * plan.parts()) {}
+
+  // Row y in parts, from left to right: decided(begin, count, is_above) where all logits are on one
+  // side, and logits(begin, count, row) elsewhere.
+  template <class Decided, class Logits>
+  void parts(std::int64_t y, const Decided& decided, const Logits& logits) {
+    const LinearTaps& taps = plan_.y_last;
+    const std::int32_t lower = taps.lower[y], upper = taps.upper[y];
+    const std::uint8_t* const a = sides(lower);
+    const std::uint8_t* const b = sides(upper);
+    const auto side = [&](std::int64_t part) { return a[part] == b[part] ? a[part] : kMixed; };
+    for (std::int64_t part = 0; part < plan_.parts();) {
+      const std::int64_t first = part;
+      const std::uint8_t found = side(first);
+      do ++part;
+      while (part < plan_.parts() && side(part) == found);
+      const std::int64_t begin = first * kPartPixels, count = end_of(part - 1) - begin;
+      if (found != kMixed) {
+        decided(begin, count, found == static_cast<std::uint8_t>(Side::kAbove));
+        continue;
+      }
+      blend_rows(finished(lower, first, part) + begin, taps.lower_weight[y],
+                 finished(upper, first, part) + begin, taps.upper_weight[y], count, row_);
+      logits(begin, count, row_);
+    }
+  }
+
+ private:
+  static constexpr auto kMixed = static_cast<std::uint8_t>(Side::kMixed);
+
+  std::int64_t end_of(std::int64_t part) const {
+    return std::min((part + 1) * kPartPixels, plan_.sizes.width);
+  }
+  // The sides of the parts of row y of the cropped square.
+  const std::uint8_t* sides(std::int32_t y) {
+    std::uint8_t* const slot = sides_.slot(y);
+    if (sides_.replaces(y)) {
+      const LinearTaps& taps = plan_.x_last;
+      const float* const row = input_.row(y);
+      for (std::int64_t part = 0; part < plan_.parts(); ++part) {
+        const std::int32_t begin = taps.lower[part * kPartPixels];
+        const std::int32_t last = taps.upper[end_of(part) - 1];
+        slot[part] = static_cast<std::uint8_t>(bounds_.side_of(row + begin, last + 1 - begin));
+      }
+      std::fill_n(is_finished_ + (y % 2) * plan_.parts(), plan_.parts(), std::uint8_t{0});
+    }
+    return slot;
+  }
+  // Row y of the cropped square at the final width, of which these parts are made.
+  const float* finished(std::int32_t y, std::int64_t first, std::int64_t end) {
+    float* const row = finished_ + (y % 2) * plan_.sizes.width;
+    std::uint8_t* const is_finished = is_finished_ + (y % 2) * plan_.parts();
+    for (std::int64_t part = first; part < end; ++part) {
+      if (is_finished[part] != 0) continue;
+      const std::int64_t begin = part * kPartPixels;
+      while (part < end && is_finished[part] == 0) is_finished[part++] = 1;
+      resample_row(input_.row(y), plan_.x_last.part(begin, end_of(part - 1)), row + begin);
+    }
+    return row;
+  }
+
+  const UpscalePlan& plan_;
+  const Bounds& bounds_;
+  InputRows input_;
+  float* finished_;
+  float* row_;
+  RowPair<std::uint8_t> sides_;
+  std::uint8_t* is_finished_;
 };
 
 std::string hw(std::int64_t height, std::int64_t width) {
@@ -132,21 +280,22 @@ std::vector<const float*> split(const char* where, ConstView low_res, const Mask
   return masks;
 }
 
-// Calls use(mask, begin, end, rows) for blocks of rows of every mask.
-template <class Use>
+// Calls use(mask, begin, end, rows) for blocks of rows of every mask; `options` are what Rows takes
+// beside the mask and its memory.
+template <class Rows, class Use, class... Options>
 void for_each_block(Context& ctx, const std::vector<const float*>& low_res,
-                    const MaskGeometry& geometry, std::int64_t block_rows, const Use& use) {
-  const Workspace::Scope scratch(ctx.workspace);
+                    const MaskGeometry& geometry, std::int64_t block_rows, const Use& use,
+                    const Options&... options) {
+  const Workspace::Scope scope(ctx.workspace);
   const UpscalePlan plan(ctx.workspace, geometry);
-  const std::int64_t floats = plan.scratch_floats();
-  float* const memory = ctx.workspace.array<float>(floats * std::max(ctx.num_threads, 1));
+  const RowScratch scratch(ctx.workspace, plan, std::max(ctx.num_threads, 1));
   const std::int64_t blocks = (geometry.height + block_rows - 1) / block_rows;
   parallel_for({ctx.num_threads, static_cast<std::int64_t>(low_res.size()) * blocks, 1,
                 2 * block_rows * geometry.width * kNumberWork},
                [&](std::int64_t item, std::int64_t /*end*/, int thread) {
                  const std::int64_t mask = item / blocks, begin = item % blocks * block_rows;
-                 UpscaledRows rows(plan, low_res[static_cast<std::size_t>(mask)],
-                                   memory + floats * thread);
+                 Rows rows(plan, low_res[static_cast<std::size_t>(mask)], scratch, thread,
+                           options...);
                  use(mask, begin, std::min(begin + block_rows, geometry.height), rows);
                });
 }
@@ -158,13 +307,12 @@ void threshold_row(const float* x, std::int64_t count, float threshold, std::uin
 // Rows of the logits of several objects, one object after the other.
 class ObjectRows {
  public:
+  // rows: (K, width); scratch: of one mask, from `first` on, for each
   ObjectRows(const UpscalePlan& plan, const std::vector<ObjectMask>& masks, float given_logit,
-             float* scratch)
-      : masks_(masks), width_(plan.sizes.width), given_logit_(given_logit), rows_(scratch) {
-    scratch += width_ * static_cast<std::int64_t>(masks.size());
+             float* rows, const RowScratch& scratch, std::int64_t first)
+      : masks_(masks), width_(plan.sizes.width), given_logit_(given_logit), rows_(rows) {
     for (const ObjectMask& mask : masks) {
-      upscaled_.emplace_back(plan, mask.low_res, scratch);
-      scratch += plan.scratch_floats();
+      upscaled_.emplace_back(plan, mask.low_res, scratch, first++);
     }
   }
 
@@ -198,12 +346,12 @@ void postprocess_masks(Context& ctx, ConstView low_res, const MaskGeometry& geom
   const std::vector<const float*> masks = split("postprocess_masks", low_res, geometry);
   const Shape expected{low_res.shape[0], geometry.height, geometry.width};
   if (out.shape != expected) fail("postprocess_masks", "result " + expected.str(), out.shape.str());
-  for_each_block(ctx, masks, geometry, kMaskRows,
-                 [&](std::int64_t mask, std::int64_t begin, std::int64_t end, UpscaledRows& rows) {
-                   float* const target = out[mask].data;
-                   for (std::int64_t y = begin; y < end; ++y)
-                     rows.row(y, target + y * geometry.width);
-                 });
+  for_each_block<UpscaledRows>(
+      ctx, masks, geometry, kMaskRows,
+      [&](std::int64_t mask, std::int64_t begin, std::int64_t end, UpscaledRows& rows) {
+        float* const target = out[mask].data;
+        for (std::int64_t y = begin; y < end; ++y) rows.row(y, target + y * geometry.width);
+      });
 }
 
 void binarize_masks(Context& ctx, ConstView low_res, const MaskGeometry& geometry, float threshold,
@@ -211,30 +359,39 @@ void binarize_masks(Context& ctx, ConstView low_res, const MaskGeometry& geometr
   check("binarize_masks", geometry);
   const std::vector<const float*> masks = split("binarize_masks", low_res, geometry);
   const std::int64_t width = geometry.width;
-  for_each_block(ctx, masks, geometry, kMaskRows,
-                 [&](std::int64_t mask, std::int64_t begin, std::int64_t end, UpscaledRows& rows) {
-                   float* const row = rows.row_buffer();
-                   for (std::int64_t y = begin; y < end; ++y) {
-                     rows.row(y, row);
-                     threshold_row(row, width, threshold,
-                                   out + (mask * geometry.height + y) * width);
-                   }
-                 });
+  for_each_block<ComparedRows>(
+      ctx, masks, geometry, kMaskRows,
+      [&](std::int64_t mask, std::int64_t begin, std::int64_t end, ComparedRows& rows) {
+        for (std::int64_t y = begin; y < end; ++y) {
+          std::uint8_t* const row = out + (mask * geometry.height + y) * width;
+          rows.parts(
+              y,
+              [&](std::int64_t x, std::int64_t count, bool is_above) {
+                std::fill_n(row + x, count, std::uint8_t{is_above});
+              },
+              [&](std::int64_t x, std::int64_t count, const float* logits) {
+                threshold_row(logits, count, threshold, row + x);
+              });
+        }
+      },
+      Bounds(threshold, threshold));
 }
 
 void binarize_apart(Context& ctx, const std::vector<ObjectMask>& masks, float given_logit,
                     const MaskGeometry& geometry, float threshold, std::uint8_t* out) {
   check("binarize_apart", geometry);
-  const Workspace::Scope scratch(ctx.workspace);
+  const Workspace::Scope scope(ctx.workspace);
   const UpscalePlan plan(ctx.workspace, geometry);
   const auto count = static_cast<std::int64_t>(masks.size());
   const std::int64_t height = geometry.height, width = geometry.width;
-  const std::int64_t floats = count * (plan.scratch_floats() + width);
-  float* const memory = ctx.workspace.array<float>(floats * std::max(ctx.num_threads, 1));
+  const std::int64_t threads = std::max(ctx.num_threads, 1);
+  float* const memory = ctx.workspace.array<float>(threads * count * width);
+  const RowScratch scratch(ctx.workspace, plan, threads * count);
   const std::int64_t blocks = (height + kMaskRows - 1) / kMaskRows;
   parallel_for({ctx.num_threads, blocks, 1, 4 * count * kMaskRows * width * kNumberWork},
                [&](std::int64_t block, std::int64_t /*end*/, int thread) {
-                 ObjectRows rows(plan, masks, given_logit, memory + floats * thread);
+                 ObjectRows rows(plan, masks, given_logit, memory + thread * count * width, scratch,
+                                 thread * count);
                  const std::int64_t begin = block * kMaskRows;
                  for (std::int64_t y = begin; y < std::min(begin + kMaskRows, height); ++y) {
                    const View logits{rows.row(y), {count, 1, width}};
@@ -256,24 +413,34 @@ void summarize_masks(Context& ctx, const std::vector<const float*>& low_res,
     fail_internal("summarize_masks: a mask outside its frame");
   }
   const std::int64_t width = geometry.width;
-  for_each_block(ctx, low_res, geometry, geometry.height,
-                 [&](std::int64_t mask, std::int64_t begin, std::int64_t end, UpscaledRows& rows) {
-                   float* const row = rows.row_buffer();
-                   std::vector<std::uint8_t> bits(static_cast<std::size_t>(width));
-                   RleEncoder encoder;
-                   encoder.start(geometry.height, width);
-                   MaskSummary summary;
-                   for (std::int64_t y = begin; y < end; ++y) {
-                     rows.row(y, row);
-                     summary.count_high += count_above(row, width, args.high);
-                     summary.count_low += count_above(row, width, args.low);
-                     threshold_row(row, width, args.threshold, bits.data());
-                     encoder.add_row(bits.data());
-                   }
-                   summary.box = encoder.box();
-                   summary.rle = encoder.finish(frame);
-                   out[mask] = std::move(summary);
-                 });
+  const auto [low, high] = std::minmax({args.low, args.threshold, args.high});
+  for_each_block<ComparedRows>(
+      ctx, low_res, geometry, geometry.height,
+      [&](std::int64_t mask, std::int64_t begin, std::int64_t end, ComparedRows& rows) {
+        std::vector<std::uint8_t> bits(static_cast<std::size_t>(width));
+        RleEncoder encoder;
+        encoder.start(geometry.height, width);
+        MaskSummary summary;
+        for (std::int64_t y = begin; y < end; ++y) {
+          rows.parts(
+              y,
+              [&](std::int64_t x, std::int64_t count, bool is_above) {
+                summary.count_high += is_above ? count : 0;
+                summary.count_low += is_above ? count : 0;
+                std::fill_n(bits.data() + x, count, std::uint8_t{is_above});
+              },
+              [&](std::int64_t x, std::int64_t count, const float* logits) {
+                summary.count_high += count_above(logits, count, args.high);
+                summary.count_low += count_above(logits, count, args.low);
+                threshold_row(logits, count, args.threshold, bits.data() + x);
+              });
+          encoder.add_row(bits.data());
+        }
+        summary.box = encoder.box();
+        summary.rle = encoder.finish(frame);
+        out[mask] = std::move(summary);
+      },
+      Bounds(low, high));
 }
 
 float stability_score(std::int64_t count_high, std::int64_t count_low) {

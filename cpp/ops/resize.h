@@ -15,6 +15,11 @@ struct LinearTaps {
   const std::int32_t* upper = nullptr;
   const float* lower_weight = nullptr;
   const float* upper_weight = nullptr;
+
+  // Of the outputs begin, begin + 1, ... before end.
+  LinearTaps part(std::int64_t begin, std::int64_t end) const {
+    return {end - begin, lower + begin, upper + begin, lower_weight + begin, upper_weight + begin};
+  }
 };
 
 // Taps of the first `count` positions of an axis resized from in_size to out_size. They live in the

@@ -99,6 +99,46 @@ def test_threads_and_kinds_agree(testing, size, part, square):
             assert np.array_equal(masks, logits > np.float32(threshold))
 
 
+# Numbers on both sides of a threshold, as close as float32 has them, and what no sum keeps.
+HARD = (np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-45, -1e-45, 1e-38, 3e38, -3e38)
+
+
+def patches(threshold, seed):
+    """Logits (8, 32, 32) of equal numbers in patches, of which some are hard."""
+    random = np.random.default_rng(seed)
+    near = [np.float32(threshold)]
+    for to in (np.inf, -np.inf):
+        near += [np.nextafter(near[0], np.float32(to)), np.float32(near[0] + np.sign(to) * 1e-6)]
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.array([*near, *HARD, *near, 5, -5, 5, -5], np.float32)
+    small = random.choice(values, (8, 4, 4))
+    large = small.repeat(8, 1).repeat(8, 2)
+    large[4:] += random.choice(np.float32([0, 1e-6, -1e-6]), large[4:].shape)
+    return large
+
+
+@pytest.mark.parametrize("size", [(150, 700), (40, 333), (20, 31)])
+@pytest.mark.parametrize(("part", "square"), [((0, 0), 0), ((70, 128), 128)])
+@pytest.mark.parametrize("threshold", [0.0, 0.7, -1e-3, 1e30])
+def test_what_is_not_computed_is_decided_as_computed(testing, size, part, square, threshold):
+    """Masks and summaries are those of logits that are all computed."""
+    low_res = patches(threshold, seed=size[0] + square)
+    logits = _core.postprocess_masks(low_res, size, part, square)
+    above = logits > np.float32(threshold)
+    assert above.any()
+    assert not above.all()
+    masks = _core.postprocess_masks(low_res, size, part, square, threshold, 1)
+    assert np.array_equal(masks, above)
+    low, high = np.float32(threshold) - 1, np.float32(threshold) + 1
+    shape = geometry(low_res, size, part, square)
+    found = testing.summarize_masks(low_res, shape, (threshold, high, low), (*size, 0, 0), 1)
+    for mask, whole, summary in zip(logits, above, found, strict=True):
+        counts, sides, num_high, num_low = summary
+        assert counts.tolist() == encode(whole)
+        assert sides == box(whole)
+        assert (num_high, num_low) == ((mask > high).sum(), (mask > low).sum())
+
+
 @pytest.mark.parametrize(("size", "part", "square"), SIZES)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_summaries(testing, size, part, square, threads):
