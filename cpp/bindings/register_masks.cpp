@@ -308,7 +308,13 @@ void register_masks_api(py::module_& m) {
       .def_readonly("x1", &PixelBox::x1)
       .def_readonly("y1", &PixelBox::y1);
   m.def(
-      "mask_to_box", [](const MaskArray& mask) { return rle_box(encoded(mask)); }, py::arg("mask"));
+      "mask_to_box",
+      [](const MaskArray& mask) {
+        const std::uint8_t* const pixels = mask_bytes(mask);
+        const GilRelease release;
+        return mask_box(pixels, mask.shape(0), mask.shape(1));
+      },
+      py::arg("mask"));
   m.def("stability_score", stability, py::arg("logits"), py::arg("mask_threshold"),
         py::arg("threshold_offset"));
   m.def("box_nms", box_nms, py::arg("boxes"), py::arg("scores"), py::arg("threshold"));

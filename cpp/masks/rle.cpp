@@ -1,6 +1,7 @@
 #include "masks/rle.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -17,6 +18,17 @@ void check_frame(std::int64_t height, std::int64_t width) {
     fail("mask", "at most " + std::to_string(kMaxPixels) + " pixels",
          std::to_string(height) + " x " + std::to_string(width));
   }
+}
+
+// The index of the first byte that is not 0; `count` if there is none.
+std::int64_t first_one(const std::uint8_t* bytes, std::int64_t count) {
+  std::int64_t i = 0;
+  for (std::array<std::uint64_t, 4> words; i + 32 <= count; i += 32) {
+    std::memcpy(words.data(), bytes + i, 32);
+    if ((words[0] | words[1] | words[2] | words[3]) != 0) break;
+  }
+  while (i < count && bytes[i] == 0) ++i;
+  return i;
 }
 
 // Masks with more changes than a pixel in so many are encoded pixel by pixel.
@@ -212,6 +224,24 @@ PixelBox rle_box(const Rle& rle) {
     box.y1 = std::max(box.y1, x1 > x0 ? rle.height - 1 : last % rle.height);
   }
   return box.x1 < 0 ? PixelBox{} : box;
+}
+
+PixelBox mask_box(const std::uint8_t* mask, std::int64_t height, std::int64_t width) {
+  const auto first = [&](std::int64_t y, std::int64_t begin, std::int64_t end) {
+    return begin + first_one(mask + y * width + begin, end - begin);
+  };
+  PixelBox box{width, 0, -1, -1};
+  while (box.y0 < height && first(box.y0, 0, width) == width) ++box.y0;
+  if (box.y0 == height) return {};
+  box.y1 = height - 1;
+  while (first(box.y1, 0, width) == width) --box.y1;
+  for (std::int64_t y = box.y0; y <= box.y1; ++y) {
+    box.x0 = first(y, 0, box.x0);
+    for (std::int64_t x = first(y, box.x1 + 1, width); x < width; x = first(y, x + 1, width)) {
+      box.x1 = x;
+    }
+  }
+  return box;
 }
 
 // Each count, from the fourth on, as the difference from the count before the last; then groups of

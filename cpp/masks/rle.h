@@ -85,6 +85,9 @@ Rle encode_rle(const std::uint8_t* mask, std::int64_t height, std::int64_t width
 void decode_rle(const Rle& rle, std::uint8_t* mask);
 std::int64_t rle_area(const Rle& rle);
 PixelBox rle_box(const Rle& rle);
+// Of a contiguous mask (height, width) of bytes, without its code: what lies inside of the box is
+// not looked at.
+PixelBox mask_box(const std::uint8_t* mask, std::int64_t height, std::int64_t width);
 // Raises InvalidArgument when the counts do not add up to height * width.
 void check_rle(const Rle& rle);
 

@@ -89,6 +89,18 @@ def test_boxes(mask):
     assert sides(_core.mask_to_box(mask)) == expected
 
 
+def test_boxes_of_wide_masks():
+    """What lies inside of the box is not looked at: ones far apart in rows of many words."""
+    random = np.random.default_rng(0)
+    for count in (0, 1, 2, 5, 40):
+        for _ in range(20):
+            mask = np.zeros((17, 300), bool)
+            mask.ravel()[random.choice(mask.size, count, replace=False)] = True
+            assert sides(_core.mask_to_box(mask)) == sides(
+                _core.rle_to_box(_core.rle_encode(mask), mask.shape)
+            )
+
+
 @settings(max_examples=400)
 @given(counts=st.lists(st.integers(0, 2**32 - 1), max_size=12))
 def test_any_counts_survive_their_text(counts):

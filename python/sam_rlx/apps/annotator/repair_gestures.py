@@ -114,8 +114,10 @@ class RepairGestures(ClassGestures):
         others = [one for one in self.others_on(number, frame) if _meet(one.box, answer.box)]
         if not others and not strokes:
             return answer
-        mask = answer.to_mask()
-        _take(mask, others)
+        left = answer.without(others)
+        if not strokes:
+            return left
+        mask = left.to_mask()
         for stroke in strokes:
             stroke.over(mask)
         return PackedMask.of(mask)

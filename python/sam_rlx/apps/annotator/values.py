@@ -5,7 +5,7 @@ stays; `changes_between` tells what differs, part by part, and `History` keeps t
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -102,13 +102,20 @@ class PackedMask:
     @classmethod
     def of(cls, mask: NDArray[np.bool_]) -> "PackedMask":
         """Pack a mask bool (H, W)."""
-        hw = (mask.shape[0], mask.shape[1])
-        box = _core.mask_to_box(np.ascontiguousarray(mask))
-        x0, y0, x1, y1 = box.x0, box.y0, box.x1, box.y1
-        if not mask[y0, x0 : x1 + 1].any():  # an empty mask has the box 0, 0, 0, 0 too
+        return cls.placed(mask, (0, 0), (mask.shape[0], mask.shape[1]))
+
+    @classmethod
+    def placed(
+        cls, part: NDArray[np.bool_], corner: tuple[int, int], hw: tuple[int, int]
+    ) -> "PackedMask":
+        """Pack a part bool (h, w) of a mask of size `hw`, whose first pixel is at (x, y)."""
+        found = _core.mask_to_box(np.ascontiguousarray(part))
+        (x0, y0), (x1, y1) = (found.x0, found.y0), (found.x1 + 1, found.y1 + 1)
+        part = part[y0:y1, x0:x1]
+        if not part[:1].any():  # an empty mask has the box of one pixel too
             return cls(hw, (0, 0, 0, 0), b"")
-        part = mask[y0 : y1 + 1, x0 : x1 + 1]
-        return cls(hw, (x0, y0, x1 + 1, y1 + 1), np.packbits(part, axis=1).tobytes())
+        x, y = corner
+        return cls(hw, (x0 + x, y0 + y, x1 + x, y1 + y), np.packbits(part, axis=1).tobytes())
 
     def to_mask(self) -> NDArray[np.bool_]:
         """Return a new bool (H, W)."""
@@ -119,11 +126,24 @@ class PackedMask:
 
     def part(self) -> NDArray[np.bool_]:
         """Return the pixels of the box: bool (y1 - y0, x1 - x0)."""
-        x0, y0, x1, y1 = self.box
         if self.is_empty:
             return np.zeros((0, 0), np.bool_)
-        packed = np.frombuffer(self.bits, np.uint8).reshape(y1 - y0, -1)
-        return np.unpackbits(packed, axis=1, count=x1 - x0).view(np.bool_)
+        width = self.box[2] - self.box[0]
+        return np.unpackbits(self._rows(), axis=1, count=width).view(np.bool_)
+
+    def _rows(self) -> NDArray[np.uint8]:
+        """Return the bits of the box, which is not empty, a row of bytes each."""
+        return np.frombuffer(self.bits, np.uint8).reshape(self.box[3] - self.box[1], -1)
+
+    def without(self, others: Sequence["PackedMask"]) -> "PackedMask":
+        """Return the pixels that none of the others, of the same grid, has."""
+        left, top = self.box[:2]
+        part = self.part()
+        for one in (each.within(self.box) for each in others):
+            x0, y0, x1, y1 = one.box
+            if not one.is_empty:
+                part[y0 - top : y1 - top, x0 - left : x1 - left] &= ~one.part()
+        return PackedMask.placed(part, (left, top), self.hw)
 
     def run_lengths(self) -> NDArray[np.uint32]:
         """Return COCO's run lengths of the whole grid; only the box is looked at."""
@@ -148,8 +168,11 @@ class PackedMask:
         left, top = x0 // step, y0 // step
         right, bottom = -(-x1 // step), -(-y1 // step)
         room = ((y0 - top * step, bottom * step - y1), (x0 - left * step, right * step - x1))
-        cells = np.pad(self.part(), room).reshape(bottom - top, step, right - left, step)
-        bits = np.packbits(cells.any(axis=(1, 3)), axis=1).tobytes()
+        rows = np.pad(self._rows(), (room[0], (0, 0))).reshape(bottom - top, step, -1)
+        packed = np.bitwise_or.reduce(rows, axis=1)
+        pixels = np.pad(np.unpackbits(packed, axis=1, count=x1 - x0), ((0, 0), room[1]))
+        cells = pixels.reshape(bottom - top, right - left, step)
+        bits = np.packbits(cells.any(axis=2), axis=1).tobytes()
         return PackedMask((height, width), (left, top, right, bottom), bits)
 
     def within(self, box: tuple[int, int, int, int]) -> "PackedMask":
