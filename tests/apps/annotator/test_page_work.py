@@ -350,7 +350,8 @@ def test_two_views_of_one_session(chrome: Any, address: str, folder: Path) -> No
         row.locator("button").nth(2).click()
 
     remove(first, "object 1")
-    remove(second, "object 2")
+    second.idle(lambda now: [one["id"] for one in now["objects"]] == [2, 3, 4])
+    remove(second, "object 2")  # the last edit, whichever tab the server hears first
     for view in (first, second):
         view.idle(lambda now: [one["id"] for one in now["objects"]] == [3, 4])
     second.to(1)
