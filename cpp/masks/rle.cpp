@@ -20,15 +20,30 @@ void check_frame(std::int64_t height, std::int64_t width) {
   }
 }
 
+// Bytes that are looked at together.
+using Words = std::array<std::uint64_t, 4>;
+constexpr std::int64_t kWords = sizeof(Words);
+
+Words words_at(const std::uint8_t* bytes) {
+  Words words;
+  std::memcpy(words.data(), bytes, kWords);
+  return words;
+}
+
 // The index of the first byte that is not 0; `count` if there is none.
 std::int64_t first_one(const std::uint8_t* bytes, std::int64_t count) {
   std::int64_t i = 0;
-  for (std::array<std::uint64_t, 4> words; i + 32 <= count; i += 32) {
-    std::memcpy(words.data(), bytes + i, 32);
-    if ((words[0] | words[1] | words[2] | words[3]) != 0) break;
+  for (; i + kWords <= count; i += kWords) {
+    const Words a = words_at(bytes + i);
+    if ((a[0] | a[1] | a[2] | a[3]) != 0) break;
   }
   while (i < count && bytes[i] == 0) ++i;
   return i;
+}
+
+bool same_words(const std::uint8_t* x, const std::uint8_t* y) {
+  const Words a = words_at(x), b = words_at(y);
+  return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
 }
 
 // Masks with more changes than a pixel in so many are encoded pixel by pixel.
@@ -88,16 +103,16 @@ void RleEncoder::add_row(const std::uint8_t* row) {
     last_row_ = first_row_;
     return;
   }
-  const std::uint8_t* const before = last_row_.data();
-  constexpr std::int64_t kStep = sizeof(std::uint64_t);
-  for (std::int64_t x = 0; x < width_; x += kStep) {
-    const std::int64_t end = std::min(x + kStep, width_);
-    if (std::memcmp(row + x, before + x, static_cast<std::size_t>(end - x)) == 0) continue;
+  std::uint8_t* const before = last_row_.data();
+  for (std::int64_t x = 0; x < width_; x += kWords) {
+    const std::int64_t end = std::min(x + kWords, width_);
+    if (end - x == kWords && same_words(row + x, before + x)) continue;
     for (std::int64_t i = x; i < end; ++i) {
-      if (row[i] != before[i]) changes_.push_back({static_cast<std::int32_t>(i), y});
+      if (row[i] == before[i]) continue;
+      changes_.push_back({static_cast<std::int32_t>(i), y});
+      before[i] = row[i];
     }
   }
-  std::copy_n(row, width_, last_row_.data());
 }
 
 // By column. Rows ascend already, and counting keeps their order.
