@@ -418,23 +418,34 @@ void summarize_masks(Context& ctx, const std::vector<const float*>& low_res,
       ctx, low_res, geometry, geometry.height,
       [&](std::int64_t mask, std::int64_t begin, std::int64_t end, ComparedRows& rows) {
         std::vector<std::uint8_t> bits(static_cast<std::size_t>(width));
+        std::vector<Side> above(bits.size() / kPartPixels + 1, Side::kMixed);  // of the row before
         RleEncoder encoder;
         encoder.start(geometry.height, width);
         MaskSummary summary;
         for (std::int64_t y = begin; y < end; ++y) {
+          encoder.begin_row();
           rows.parts(
               y,
               [&](std::int64_t x, std::int64_t count, bool is_above) {
                 summary.count_high += is_above ? count : 0;
                 summary.count_low += is_above ? count : 0;
-                std::fill_n(bits.data() + x, count, std::uint8_t{is_above});
+                const Side side = is_above ? Side::kAbove : Side::kBelow;
+                for (const std::int64_t x1 = x + count; x < x1; x += kPartPixels) {
+                  Side& known = above[static_cast<std::size_t>(x / kPartPixels)];
+                  if (std::exchange(known, side) == side) continue;
+                  const std::int64_t part = std::min(kPartPixels, x1 - x);
+                  std::fill_n(bits.data(), part, std::uint8_t{is_above});
+                  encoder.set(x, bits.data(), part);
+                }
               },
               [&](std::int64_t x, std::int64_t count, const float* logits) {
                 summary.count_high += count_above(logits, count, args.high);
                 summary.count_low += count_above(logits, count, args.low);
-                threshold_row(logits, count, args.threshold, bits.data() + x);
+                threshold_row(logits, count, args.threshold, bits.data());
+                encoder.set(x, bits.data(), count);
+                std::fill_n(above.data() + x / kPartPixels, (count - 1) / kPartPixels + 1,
+                            Side::kMixed);
               });
-          encoder.add_row(bits.data());
         }
         summary.box = encoder.box();
         summary.rle = encoder.finish(frame);

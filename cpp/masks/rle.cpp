@@ -96,21 +96,27 @@ void RleEncoder::start(std::int64_t height, std::int64_t width) {
   last_row_.resize(static_cast<std::size_t>(width));
 }
 
-void RleEncoder::add_row(const std::uint8_t* row) {
-  const auto y = static_cast<std::int32_t>(next_row_++);
+void RleEncoder::begin_row() {
+  if (next_row_++ > 0) return;
+  first_row_.assign(static_cast<std::size_t>(width_), 0);
+  last_row_ = first_row_;
+}
+
+void RleEncoder::set(std::int64_t first, const std::uint8_t* bits, std::int64_t count) {
+  const auto y = static_cast<std::int32_t>(next_row_ - 1);
+  std::uint8_t* const before = last_row_.data() + first;
   if (y == 0) {
-    first_row_.assign(row, row + width_);
-    last_row_ = first_row_;
+    std::copy_n(bits, count, first_row_.data() + first);
+    std::copy_n(bits, count, before);
     return;
   }
-  std::uint8_t* const before = last_row_.data();
-  for (std::int64_t x = 0; x < width_; x += kWords) {
-    const std::int64_t end = std::min(x + kWords, width_);
-    if (end - x == kWords && same_words(row + x, before + x)) continue;
+  for (std::int64_t x = 0; x < count; x += kWords) {
+    const std::int64_t end = std::min(x + kWords, count);
+    if (end - x == kWords && same_words(bits + x, before + x)) continue;
     for (std::int64_t i = x; i < end; ++i) {
-      if (row[i] == before[i]) continue;
-      changes_.push_back({static_cast<std::int32_t>(i), y});
-      before[i] = row[i];
+      if (bits[i] == before[i]) continue;
+      changes_.push_back({static_cast<std::int32_t>(first + i), y});
+      before[i] = bits[i];
     }
   }
 }

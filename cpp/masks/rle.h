@@ -57,7 +57,14 @@ class RleEncoder {
   // Starts a mask. Raises InvalidArgument when it has more pixels than a count can hold.
   void start(std::int64_t height, std::int64_t width);
   // The next row: bytes 0 or 1.
-  void add_row(const std::uint8_t* row);
+  void add_row(const std::uint8_t* row) {
+    begin_row();
+    set(0, row, width_);
+  }
+  // The same in parts: the next row is as the one above it, and the first one is zero, but for what
+  // `set` gives of it, bytes 0 or 1.
+  void begin_row();
+  void set(std::int64_t x, const std::uint8_t* bits, std::int64_t count);
   // After the last row. The frame has room for the mask.
   Rle finish(const MaskFrame& frame);
   Rle finish() { return finish({height_, width_, 0, 0}); }
