@@ -88,17 +88,21 @@ struct RowPair {
 class RowScratch {
  public:
   RowScratch(Workspace& workspace, const UpscalePlan& plan, std::int64_t count)
-      : floats_(4 * plan.sizes.input_width + 3 * plan.sizes.width), parts_(4 * plan.parts()) {
-    float_memory_ = workspace.array<float>(count * floats_);
-    part_memory_ = workspace.array<std::uint8_t>(count * parts_);
-  }
-  float* floats(std::int64_t index) const { return float_memory_ + index * floats_; }
-  std::uint8_t* parts(std::int64_t index) const { return part_memory_ + index * parts_; }
+      : num_floats_(4 * plan.sizes.input_width + 3 * plan.sizes.width),
+        num_parts_(2 * plan.parts()),
+        floats_(workspace.array<float>(count * num_floats_)),
+        sides_(workspace.array<Side>(count * num_parts_)),
+        flags_(workspace.array<bool>(count * num_parts_)) {}
+  float* floats(std::int64_t index) const { return floats_ + index * num_floats_; }
+  // For the parts of two rows.
+  Side* sides(std::int64_t index) const { return sides_ + index * num_parts_; }
+  bool* flags(std::int64_t index) const { return flags_ + index * num_parts_; }
 
  private:
-  std::int64_t floats_, parts_;
-  float* float_memory_ = nullptr;
-  std::uint8_t* part_memory_ = nullptr;
+  std::int64_t num_floats_, num_parts_;
+  float* floats_;
+  Side* sides_;
+  bool* flags_;
 };
 
 // Rows of one mask before the last step.
@@ -181,8 +185,8 @@ class ComparedRows {
         input_(plan, low_res, scratch.floats(index)),
         finished_(scratch.floats(index) + 4 * plan.sizes.input_width),
         row_(finished_ + 2 * plan.sizes.width),
-        sides_{scratch.parts(index), plan.parts()},
-        is_finished_(scratch.parts(index) + 2 * plan.parts()) {}
+        sides_{scratch.sides(index), plan.parts()},
+        is_finished_(scratch.flags(index)) {}
 
   // Row y in parts, from left to right: decided(begin, count, is_above) where all logits are on one
   // side, and logits(begin, count, row) elsewhere.
@@ -190,17 +194,19 @@ class ComparedRows {
   void parts(std::int64_t y, const Decided& decided, const Logits& logits) {
     const LinearTaps& taps = plan_.y_last;
     const std::int32_t lower = taps.lower[y], upper = taps.upper[y];
-    const std::uint8_t* const a = sides(lower);
-    const std::uint8_t* const b = sides(upper);
-    const auto side = [&](std::int64_t part) { return a[part] == b[part] ? a[part] : kMixed; };
+    const Side* const a = sides(lower);
+    const Side* const b = sides(upper);
+    const auto side = [&](std::int64_t part) {
+      return a[part] == b[part] ? a[part] : Side::kMixed;
+    };
     for (std::int64_t part = 0; part < plan_.parts();) {
       const std::int64_t first = part;
-      const std::uint8_t found = side(first);
+      const Side found = side(first);
       do ++part;
       while (part < plan_.parts() && side(part) == found);
       const std::int64_t begin = first * kPartPixels, count = end_of(part - 1) - begin;
-      if (found != kMixed) {
-        decided(begin, count, found == static_cast<std::uint8_t>(Side::kAbove));
+      if (found != Side::kMixed) {
+        decided(begin, count, found == Side::kAbove);
         continue;
       }
       blend_rows(finished(lower, first, part) + begin, taps.lower_weight[y],
@@ -210,34 +216,32 @@ class ComparedRows {
   }
 
  private:
-  static constexpr auto kMixed = static_cast<std::uint8_t>(Side::kMixed);
-
   std::int64_t end_of(std::int64_t part) const {
     return std::min((part + 1) * kPartPixels, plan_.sizes.width);
   }
   // The sides of the parts of row y of the cropped square.
-  const std::uint8_t* sides(std::int32_t y) {
-    std::uint8_t* const slot = sides_.slot(y);
+  const Side* sides(std::int32_t y) {
+    Side* const slot = sides_.slot(y);
     if (sides_.replaces(y)) {
       const LinearTaps& taps = plan_.x_last;
       const float* const row = input_.row(y);
       for (std::int64_t part = 0; part < plan_.parts(); ++part) {
         const std::int32_t begin = taps.lower[part * kPartPixels];
         const std::int32_t last = taps.upper[end_of(part) - 1];
-        slot[part] = static_cast<std::uint8_t>(bounds_.side_of(row + begin, last + 1 - begin));
+        slot[part] = bounds_.side_of(row + begin, last + 1 - begin);
       }
-      std::fill_n(is_finished_ + (y % 2) * plan_.parts(), plan_.parts(), std::uint8_t{0});
+      std::fill_n(is_finished_ + (y % 2) * plan_.parts(), plan_.parts(), false);
     }
     return slot;
   }
   // Row y of the cropped square at the final width, of which these parts are made.
   const float* finished(std::int32_t y, std::int64_t first, std::int64_t end) {
     float* const row = finished_ + (y % 2) * plan_.sizes.width;
-    std::uint8_t* const is_finished = is_finished_ + (y % 2) * plan_.parts();
+    bool* const is_finished = is_finished_ + (y % 2) * plan_.parts();
     for (std::int64_t part = first; part < end; ++part) {
-      if (is_finished[part] != 0) continue;
+      if (is_finished[part]) continue;
       const std::int64_t begin = part * kPartPixels;
-      while (part < end && is_finished[part] == 0) is_finished[part++] = 1;
+      while (part < end && !is_finished[part]) is_finished[part++] = true;
       resample_row(input_.row(y), plan_.x_last.part(begin, end_of(part - 1)), row + begin);
     }
     return row;
@@ -248,8 +252,8 @@ class ComparedRows {
   InputRows input_;
   float* finished_;
   float* row_;
-  RowPair<std::uint8_t> sides_;
-  std::uint8_t* is_finished_;
+  RowPair<Side> sides_;
+  bool* is_finished_;
 };
 
 std::string hw(std::int64_t height, std::int64_t width) {

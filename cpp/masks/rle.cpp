@@ -93,23 +93,12 @@ void RleEncoder::start(std::int64_t height, std::int64_t width) {
   width_ = width;
   next_row_ = 0;
   changes_.clear();
-  last_row_.resize(static_cast<std::size_t>(width));
-}
-
-void RleEncoder::begin_row() {
-  if (next_row_++ > 0) return;
-  first_row_.assign(static_cast<std::size_t>(width_), 0);
-  last_row_ = first_row_;
+  last_row_.assign(static_cast<std::size_t>(width), 0);
 }
 
 void RleEncoder::set(std::int64_t first, const std::uint8_t* bits, std::int64_t count) {
   const auto y = static_cast<std::int32_t>(next_row_ - 1);
   std::uint8_t* const before = last_row_.data() + first;
-  if (y == 0) {
-    std::copy_n(bits, count, first_row_.data() + first);
-    std::copy_n(bits, count, before);
-    return;
-  }
   for (std::int64_t x = 0; x < count; x += kWords) {
     const std::int64_t end = std::min(x + kWords, count);
     if (end - x == kWords && same_words(bits + x, before + x)) continue;
@@ -142,7 +131,7 @@ Rle RleEncoder::finish(const MaskFrame& frame) {
     std::size_t next = 0;
     for (std::int64_t x = 0; x < width_; ++x) {
       runs.add(false, frame.y0);
-      bool value = first_row_[static_cast<std::size_t>(x)] != 0;
+      bool value = false;
       std::int64_t y = 0;
       for (; next < column_end_[static_cast<std::size_t>(x)]; ++next) {
         runs.add(value, sorted_[next].y - y);
@@ -163,14 +152,7 @@ PixelBox RleEncoder::box() const {
   if (next_row_ == 0) return {};
   const auto set = [](std::uint8_t value) { return value != 0; };
   PixelBox box{width_, height_, -1, -1};
-  // A column holds a one if its first pixel is one or if it changes anywhere.
-  for (std::int64_t x = 0; x < width_; ++x) {
-    if (!set(first_row_[static_cast<std::size_t>(x)])) continue;
-    box.x0 = std::min(box.x0, x);
-    box.x1 = x;
-    box.y0 = 0;
-    box.y1 = 0;
-  }
+  // A column holds a one if it changes anywhere.
   for (const Change& change : changes_) {
     box.x0 = std::min<std::int64_t>(box.x0, change.x);
     box.x1 = std::max<std::int64_t>(box.x1, change.x);

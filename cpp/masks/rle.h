@@ -63,14 +63,14 @@ class RleEncoder {
   }
   // The same in parts: the next row is as the one above it, and the first one is zero, but for what
   // `set` gives of it, bytes 0 or 1.
-  void begin_row();
+  void begin_row() { ++next_row_; }
   void set(std::int64_t x, const std::uint8_t* bits, std::int64_t count);
   // After the last row. The frame has room for the mask.
   Rle finish(const MaskFrame& frame);
   Rle finish() { return finish({height_, width_, 0, 0}); }
   // Of the rows so far, in the mask's own pixels. Called before finish.
   PixelBox box() const;
-  // Pixels so far that differ from the one above them.
+  // Pixels so far that differ from the one above them; zeros are above the first row.
   std::size_t num_changes() const { return changes_.size(); }
 
  private:
@@ -80,7 +80,7 @@ class RleEncoder {
   void sort_changes();
 
   std::int64_t height_ = 0, width_ = 0, next_row_ = 0;
-  std::vector<std::uint8_t> first_row_, last_row_;
+  std::vector<std::uint8_t> last_row_;
   std::vector<Change> changes_, sorted_;
   std::vector<std::size_t> column_end_;
 };
