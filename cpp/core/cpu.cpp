@@ -115,7 +115,7 @@ CpuFeatures detect() {
   constexpr std::uint32_t kGenu = 0x756e6547;  // of "GenuineIntel"
   features.slow_avx512_bf16 = cpuid(0, 0).b == kGenu;
   const bool tile_states = (states & 0x60000) == 0x60000;
-  features.amx = features.avx512_vnni && tile_states && bit(seven.d, 22) && bit(seven.d, 24) &&
+  features.amx = features.avx512_bf16 && tile_states && bit(seven.d, 22) && bit(seven.d, 24) &&
                  bit(seven.d, 25) && may_use_tiles();
 #elif defined(__aarch64__)
   const ArmWords words = arm_words();

@@ -107,6 +107,9 @@ struct BFloat16GemmArgs {
   const std::uint16_t* a = nullptr;
   std::int64_t a_row_stride = 0;
   const std::uint16_t* b = nullptr;
+  // So many numbers are read after this product: they may come near meanwhile.
+  const std::uint16_t* next = nullptr;
+  std::int64_t next_count = 0;
 };
 constexpr std::int64_t kBFloat16Rows = 32, kBFloat16Depth = 32;
 
@@ -238,6 +241,8 @@ struct KernelTable {
   std::uint8_t int8_flip;  // 128 where bytes of A are multiplied as signed ones, byte - 128
   // Whether bfloat16_gemm is faster than gemm: then inputs are rounded like weights.
   bool bfloat16_inputs;
+  // Whether it takes less than a quarter of the time of gemm, as tile registers do.
+  bool bfloat16_tiles;
   // What attention beside weights of fewer bits multiplies fastest.
   AttentionProducts attention_products;
   // Function pointers from here to the end.
@@ -284,6 +289,9 @@ struct KernelTable {
                           std::int64_t cols, float* out, std::int64_t out_stride) noexcept;
 
   void (*softmax_columns)(const SoftmaxColumnsArgs&) noexcept;
+  // The same, whose weights go to a right operand of bfloat16_gemm (keys, nr), rounded as
+  // pack_bfloat16_rows does; what `scores` holds then has no meaning.
+  void (*softmax_bfloat16)(const SoftmaxColumnsArgs&, std::uint16_t* weights) noexcept;
   void (*attend_columns)(const AttendColumnsArgs&) noexcept;
 
   // Integers of 16 bits. Of B (k, nr), row by row; of A (m, k), given by its rows; of A (m, k),

@@ -29,6 +29,9 @@ struct AxialRope {
   }
   // Turns rows of channels in halves, see ops/rope.h.
   void rotate_(Context& ctx, View x) const { sam_rlx::rotate_(ctx, angles(), x); }
+  void rotate_rows_(Context& ctx, std::int64_t first, View rows) const {
+    sam_rlx::rotate_rows_(ctx, angles(), first, rows);
+  }
   // The order in which rotate_ expects the rows of a projection: the first `turned` of them are
   // heads of dim, whose pairs are neighbours upstream.
   std::vector<std::int64_t> row_order(std::int64_t rows, std::int64_t turned) const;

@@ -53,15 +53,21 @@ struct PartSource {
   std::int64_t queries(std::int64_t) const { return args.num_queries; }
   std::int64_t keys(std::int64_t) const { return num_keys; }
 
-  void key_rows(std::int64_t, std::int64_t first, std::int64_t count, const float** keys,
-                const float** values) const {
+  // Keys are in the context's workspace.
+  void make_key_rows(Context& ctx, std::int64_t first, std::int64_t count, const float** keys,
+                     const float** values) const {
     std::int64_t begin = 0;  // of the part, among all keys
-    for (const AttentionPart& part : args.parts) {
+    for (std::size_t i = 0; i < args.parts.size(); ++i) {
+      const AttentionPart& part = args.parts[i];
       const std::int64_t from = std::max(first, begin);
       const std::int64_t to = std::min(first + count, begin + part.count);
-      for (std::int64_t j = from; j < to; ++j) {
-        keys[j - first] = part.key.data + (j - begin) * part.key.row_stride;
-        values[j - first] = part.value.data + (j - begin) * part.value.row_stride;
+      if (from < to) {
+        const View made = ctx.workspace.floats({to - from, args.head_dim});
+        args.keys.make(ctx, i, from - begin, made);
+        for (std::int64_t j = from; j < to; ++j) {
+          keys[j - first] = made.data + (j - from) * args.head_dim;
+          values[j - first] = part.value.data + (j - begin) * part.value.row_stride;
+        }
       }
       begin += part.count;
     }

@@ -50,9 +50,20 @@ struct AttentionArgs {
 // out (batch, num_queries, num_heads * value_dim).
 void attention(Context& ctx, const AttentionArgs& args, View out);
 
+// Makes keys where they are packed: some rows of a part at a time, so that they are never stored as
+// a whole.
+class KeyMaker {
+ public:
+  // Keys [first, first + count) of a part -> out (count, head_dim), on one thread.
+  virtual void make(Context& ctx, std::size_t part, std::int64_t first, View out) const = 0;
+
+ protected:
+  ~KeyMaker() = default;
+};
+
 // Keys and values that lie in several parts of memory, one part after the other; one head.
 struct AttentionPart {
-  AttentionRows key, value;
+  AttentionRows value;
   std::int64_t count = 0;
 };
 struct PartAttentionArgs {
@@ -61,6 +72,7 @@ struct PartAttentionArgs {
   AttentionRows query;
   std::int64_t num_queries = 0;
   std::span<const AttentionPart> parts;  // one of zero keys changes nothing
+  const KeyMaker& keys;
   AttentionProducts products = AttentionProducts::kFloat32;
 };
 

@@ -26,7 +26,6 @@ void rotate_row(const AxialAngles& angles, std::int64_t y, std::int64_t x, float
 }  // namespace
 
 void rotate_(Context& ctx, const AxialAngles& angles, View x) {
-  constexpr std::int64_t kGrain = 64;  // docs/develop/optimizations.md: work-items
   const std::int64_t positions = angles.side * angles.side, quarter = angles.cos.shape.last();
   if (x.shape.rank() != 2 || x.shape[0] % positions != 0 || x.shape[1] != 4 * quarter) {
     fail("rotate_",
@@ -34,11 +33,18 @@ void rotate_(Context& ctx, const AxialAngles& angles, View x) {
              " x " + std::to_string(angles.side),
          x.shape.str());
   }
-  parallel_for({ctx.num_threads, x.shape[0], kGrain, 4 * quarter * kNumberWork},
+  rotate_rows_(ctx, angles, 0, x);
+}
+
+void rotate_rows_(Context& ctx, const AxialAngles& angles, std::int64_t first, View rows) {
+  constexpr std::int64_t kGrain = 64;  // docs/develop/optimizations.md: work-items
+  const std::int64_t channels = rows.shape[1];
+  parallel_for({ctx.num_threads, rows.shape[0], kGrain, channels * kNumberWork},
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
-                   rotate_row(angles, i / angles.side % angles.side, i % angles.side,
-                              x.data + i * 4 * quarter);
+                   const std::int64_t position = first + i;
+                   rotate_row(angles, position / angles.side % angles.side, position % angles.side,
+                              rows.data + i * channels);
                  }
                });
 }

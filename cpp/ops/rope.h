@@ -23,6 +23,8 @@ struct CenteredAngles {
 
 // Turns the rows of x (n * side * side, C) in place; the grid repeats n times, row by row.
 void rotate_(Context& ctx, const AxialAngles& angles, View x);
+// The same for some rows (n, C), the first of which is row `first` of such an x.
+void rotate_rows_(Context& ctx, const AxialAngles& angles, std::int64_t first, View rows);
 
 // Turns the first `heads` heads of each row of a map (B, H, W, C), in place, such as the queries
 // and keys of a fused projection; the grid repeats over the map from its corner on.

@@ -26,10 +26,10 @@ AttentionTiles::AttentionTiles(const KernelTable& kernels, const AttentionSizes&
   key_block_ = int16() ? key_step : std::min(kKeyBlock / key_step * key_step, max_keys);
   if (bfloat16()) {
     key_stride_ = round_up(sizes.head_dim, kBFloat16Depth);
-    value_stride_ = max_keys;
     query_words_ = key_stride_ / 2;
     key_floats_ = max_keys * key_stride_ / 2;
-    value_floats_ = round_up(sizes.value_dim, kBFloat16Rows) * value_stride_ / 2;
+    value_block_ = round_up(sizes.value_dim, kBFloat16Rows) * key_block_ / 2;
+    value_floats_ = (max_keys + key_block_ - 1) / key_block_ * value_block_;
   } else if (int16()) {
     int16_limit_ = static_cast<float>(int16_limit(sizes.head_dim));
     query_words_ = (sizes.head_dim + 1) / 2;
@@ -109,7 +109,8 @@ void AttentionTiles::pack_keys(const float* const* rows, std::int64_t first, std
 template <class Float>
 auto AttentionTiles::bfloat16_values(Float* packed, std::int64_t key) const {
   using Half = std::conditional_t<std::is_const_v<Float>, const std::uint16_t, std::uint16_t>;
-  return reinterpret_cast<Half*>(packed) + key * kernels_.bfloat16_panels.left_rows;
+  return reinterpret_cast<Half*>(packed + key / key_block_ * value_block_) +
+         key % key_block_ * kernels_.bfloat16_panels.left_rows;
 }
 
 void AttentionTiles::pack_values(const float* const* rows, std::int64_t first, std::int64_t count,
@@ -125,8 +126,12 @@ void AttentionTiles::pack_values(const float* const* rows, std::int64_t first, s
     return;
   }
   if (bfloat16()) {
-    kernels_.pack_bfloat16_left_columns(rows, count, sizes_.value_dim, value_stride_,
-                                        bfloat16_values(packed, first));
+    for (std::int64_t j = first; j < first + count;) {
+      const std::int64_t n = std::min(key_block_ - j % key_block_, first + count - j);
+      kernels_.pack_bfloat16_left_columns(rows + (j - first), n, sizes_.value_dim, key_block_,
+                                          bfloat16_values(packed, j));
+      j += n;
+    }
     return;
   }
   kernels_.pack_a_columns(rows, count, sizes_.value_dim, packed + first * mr_, keys * mr_);
@@ -204,8 +209,9 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
 }
 
 // A step over keys [softmax.first_key, ... + softmax.keys) for the queries of a panel.
-void AttentionTiles::attend(const Panel& p, const UnitKeys& at, std::int64_t keys,
-                            SoftmaxColumnsArgs softmax) const {
+void AttentionTiles::attend(std::int64_t index, const UnitKeys& at, std::int64_t keys,
+                            SoftmaxColumnsArgs softmax, float* scratch) const {
+  const Panel p = panel(index, scratch);
   softmax.rel_h = p.rel_h;
   // Terms of pairs: of a map of one row, whose columns are the keys.
   softmax.rel_w = sizes_.pair_bias ? at.pair_bias : p.rel_w;
@@ -213,7 +219,11 @@ void AttentionTiles::attend(const Panel& p, const UnitKeys& at, std::int64_t key
   softmax.running_sum = p.sum;
   softmax.result = p.result;
   if (bfloat16()) {
-    attend_bfloat16(p, at, softmax);
+    const std::int64_t left = keys - softmax.first_key - softmax.keys;
+    attend_bfloat16(p, at, softmax,
+                    {.keys = std::min(left, key_block_) * key_stride_,
+                     .values = left > 0 ? 2 * value_block_ : 0,
+                     .panel = index});
     return;
   }
   if (int16()) {
@@ -233,29 +243,42 @@ void AttentionTiles::attend(const Panel& p, const UnitKeys& at, std::int64_t key
 }
 
 void AttentionTiles::attend_bfloat16(const Panel& p, const UnitKeys& at,
-                                     const SoftmaxColumnsArgs& softmax) const {
-  GemmArgs scores;
-  scores.m = softmax.keys;
-  scores.n = softmax.columns;
-  scores.k = sizes_.head_dim;
-  scores.c = softmax.scores;
-  scores.c_row_stride = nr;
+                                     const SoftmaxColumnsArgs& softmax,
+                                     const NextBlock& next) const {
+  // A panel's part of what follows a block.
+  const auto fetch = [&](const std::uint16_t* block_end, std::int64_t numbers,
+                         BFloat16GemmArgs& product) {
+    if (numbers == 0) return;
+    product.next_count = (numbers + panels - 1) / panels;
+    product.next = block_end + next.panel * product.next_count;
+  };
   const auto* const keys = reinterpret_cast<const std::uint16_t*>(at.key);
-  kernels_.bfloat16_gemm({scores, keys + softmax.first_key * key_stride_, key_stride_,
-                          reinterpret_cast<const std::uint16_t*>(p.pairs)});
-  kernels_.softmax_columns(softmax);
+  BFloat16GemmArgs scores;
+  scores.target.m = softmax.keys;
+  scores.target.n = softmax.columns;
+  scores.target.k = sizes_.head_dim;
+  scores.target.c = softmax.scores;
+  scores.target.c_row_stride = nr;
+  scores.a = keys + softmax.first_key * key_stride_;
+  scores.a_row_stride = key_stride_;
+  scores.b = reinterpret_cast<const std::uint16_t*>(p.pairs);
+  fetch(scores.a + softmax.keys * key_stride_, next.keys, scores);
+  kernels_.bfloat16_gemm(scores);
   auto* const weights = reinterpret_cast<std::uint16_t*>(softmax.scores + nr * key_block_);
-  kernels_.pack_bfloat16_rows(softmax.scores, softmax.keys, weights);
-  GemmArgs result;
-  result.m = sizes_.value_dim;
-  result.n = softmax.columns;
-  result.k = softmax.keys;
-  result.c = p.result;
-  result.c_row_stride = nr;
-  if (softmax.first_key > 0) result.residual = p.result;
-  result.residual_row_stride = nr;
-  kernels_.bfloat16_gemm(
-      {result, bfloat16_values(at.value, softmax.first_key), value_stride_, weights});
+  kernels_.softmax_bfloat16(softmax, weights);
+  BFloat16GemmArgs result;
+  result.target.m = sizes_.value_dim;
+  result.target.n = softmax.columns;
+  result.target.k = softmax.keys;
+  result.target.c = p.result;
+  result.target.c_row_stride = nr;
+  if (softmax.first_key > 0) result.target.residual = p.result;
+  result.target.residual_row_stride = nr;
+  result.a = bfloat16_values(at.value, softmax.first_key);
+  result.a_row_stride = key_block_;
+  result.b = weights;
+  fetch(result.a + 2 * value_block_, next.values, result);
+  kernels_.bfloat16_gemm(result);
 }
 
 void AttentionTiles::attend_int16(const Panel& p, const UnitKeys& at,
@@ -287,7 +310,7 @@ void AttentionTiles::run(std::int64_t count, std::int64_t keys, const UnitKeys& 
       softmax.columns = lanes_of(std::min(nr, count - i));
       UnitKeys of_panel = at;
       if (sizes_.pair_bias) of_panel.pair_bias += i * keys;
-      attend(panel(i / nr, scratch), of_panel, keys, softmax);
+      attend(i / nr, of_panel, keys, softmax, scratch);
     }
   }
 }

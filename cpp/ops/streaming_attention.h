@@ -90,7 +90,7 @@ class AttentionTiles {
 
   std::int64_t nr = 0;        // queries of a panel
   std::int64_t key_step = 0;  // keys are packed in multiples of it
-  std::int64_t panels = 0;    // panels of a query block
+  std::int64_t panels = 0;    // panels of a query block, at most
 
  private:
   struct Panel {
@@ -98,15 +98,21 @@ class AttentionTiles {
     float* pairs;  // the query in 16 bits
     float* query_scale;
   };
+  // Numbers of the keys and of the values of the block after this one, of which each panel's
+  // products fetch a part.
+  struct NextBlock {
+    std::int64_t keys = 0, values = 0, panel = 0;
+  };
   Panel panel(std::int64_t index, float* scratch) const;
   void position_terms(const float* table, std::int64_t side, std::int32_t Position::* axis,
                       const QueryRows& rows, std::int64_t count, const float* query, float* scratch,
                       float* out) const;
   void given_terms(const float* const* terms, std::int64_t count, std::int64_t side,
                    float* out) const;
-  void attend(const Panel& p, const UnitKeys& at, std::int64_t keys,
-              SoftmaxColumnsArgs softmax) const;
-  void attend_bfloat16(const Panel& p, const UnitKeys& at, const SoftmaxColumnsArgs& softmax) const;
+  void attend(std::int64_t index, const UnitKeys& at, std::int64_t keys, SoftmaxColumnsArgs softmax,
+              float* scratch) const;
+  void attend_bfloat16(const Panel& p, const UnitKeys& at, const SoftmaxColumnsArgs& softmax,
+                       const NextBlock& next) const;
   void attend_int16(const Panel& p, const UnitKeys& at, const SoftmaxColumnsArgs& softmax) const;
   template <class Float>
   auto bfloat16_values(Float* packed, std::int64_t key) const;
@@ -120,9 +126,9 @@ class AttentionTiles {
   // Packed queries are scaled, and scores need no scale; those of bfloat16 are rounded as they are.
   float query_scale_ = 1.0F;
   std::int64_t key_block_ = 0;
-  std::int64_t key_stride_ = 0, value_stride_ = 0;  // of rows of bfloat16
-  // Of integers: floats of a panel of queries, key and value that lie in pairs, of the values of a
-  // block of keys, and the scales behind them.
+  std::int64_t key_stride_ = 0;  // of rows of bfloat16
+  // Floats of a panel of queries, key and value that lie in pairs, and of the values of a block of
+  // keys, with the scales of integers behind them.
   std::int64_t query_words_ = 0, key_words_ = 0, value_words_ = 0, value_block_ = 0;
   float int16_limit_ = 0.0F;  // of queries and keys
   std::int64_t key_floats_ = 0, value_floats_ = 0, table_h_ = 0, table_w_ = 0;
@@ -132,6 +138,9 @@ class AttentionTiles {
 // Runs all units of a source, which says where the rows are:
 //   std::int64_t queries(unit), keys(unit);
 //   void key_rows(unit, first, count, const float** keys, const float** values);
+// or, of a single unit whose keys are made for packing, on a thread whose context it gets,
+//   void make_key_rows(Context&, first, count, const float** keys, const float** values);
+//
 //   void query_rows(unit, first, count, QueryRows&);
 // and, for sizes with pair_bias,
 //   const float* pair_bias(unit, first);  see UnitKeys
@@ -146,6 +155,7 @@ class StreamingAttention {
     work_ =
         sizes_.units * sizes_.max_queries * sizes_.max_keys * (sizes_.head_dim + sizes_.value_dim);
     threads_ = threads_for(ctx_.num_threads, work_);
+    if constexpr (kMakesKeys) ctx_.workspace.reserve_threads(threads_);
     const Workspace::Scope scratch(ctx_.workspace);
     tables_ = ctx_.workspace.array<float>(tiles_.table_floats());
     tiles_.pack_tables(tables_);
@@ -163,6 +173,8 @@ class StreamingAttention {
   }
 
  private:
+  static constexpr bool kMakesKeys =
+      requires(const Source& s, Context& c, const float** p) { s.make_key_rows(c, 0, 0, p, p); };
   static constexpr std::int64_t kSmallKeys = 512;  // docs/develop/optimizations.md: work-items
   // So few keys stay in L1, and packing them costs much (docs/develop/optimizations.md:
   // keys-in-place).
@@ -175,22 +187,34 @@ class StreamingAttention {
 
   float* thread_scratch(int thread) const { return scratch_ + thread * tiles_.thread_floats(); }
 
-  void pack(std::int64_t unit, std::int64_t first, std::int64_t count, float* key,
-            float* value) const {
+  // Packs keys [first, first + count) of a unit.
+  void pack(std::int64_t unit, std::int64_t first, std::int64_t count, float* key, float* value,
+            int thread) const {
+    const auto pack_rows = [&](std::int64_t j, std::int64_t n, const float* const* keys,
+                               const float* const* values) {
+      tiles_.pack_keys(keys, j, n, key);
+      tiles_.pack_values(values, j, n, source_.keys(unit), value);
+    };
     const std::int64_t chunk = kChunk / tiles_.key_step * tiles_.key_step;
     for (std::int64_t j = first; j < first + count; j += chunk) {
       const float* keys[kChunk];
       const float* values[kChunk];
       const std::int64_t n = std::min(chunk, first + count - j);
-      source_.key_rows(unit, j, n, keys, values);
-      tiles_.pack_keys(keys, j, n, key);
-      tiles_.pack_values(values, j, n, source_.keys(unit), value);
+      if constexpr (kMakesKeys) {
+        Context own{.kernels = ctx_.kernels, .workspace = ctx_.workspace.of_thread(thread)};
+        const Workspace::Scope scratch(own.workspace);
+        source_.make_key_rows(own, j, n, keys, values);
+        pack_rows(j, n, keys, values);
+      } else {
+        source_.key_rows(unit, j, n, keys, values);
+        pack_rows(j, n, keys, values);
+      }
     }
   }
 
-  void run_queries(std::int64_t unit, std::int64_t first, const UnitKeys& at,
+  void run_queries(std::int64_t unit, std::int64_t first, std::int64_t block, const UnitKeys& at,
                    float* scratch) const {
-    const std::int64_t count = std::min(tiles_.nr * tiles_.panels, source_.queries(unit) - first);
+    const std::int64_t count = std::min(block, source_.queries(unit) - first);
     QueryRows rows;
     for (std::int64_t i = 0; i < count; i += tiles_.nr) {
       const std::int64_t n = std::min(tiles_.nr, count - i);
@@ -216,9 +240,9 @@ class StreamingAttention {
     parallel_for(loop(sizes_.units), [&](std::int64_t unit, std::int64_t, int thread) {
       float* const key = packed + thread * size;
       float* const value = key + tiles_.key_floats();
-      pack(unit, 0, source_.keys(unit), key, value);
+      pack(unit, 0, source_.keys(unit), key, value, thread);
       for (std::int64_t i = 0; i < source_.queries(unit); i += block) {
-        run_queries(unit, i, {key, value}, thread_scratch(thread));
+        run_queries(unit, i, block, {key, value}, thread_scratch(thread));
       }
     });
   }
@@ -227,21 +251,25 @@ class StreamingAttention {
     const std::int64_t size = in_place_ ? 0 : tiles_.key_floats() + tiles_.value_floats();
     float* const packed = ctx_.workspace.array<float>(sizes_.units * size);
     if (!in_place_) pack_all(packed, size);
-    const std::int64_t block = tiles_.nr * tiles_.panels;
+    // Enough blocks that a slow thread does not keep the others waiting.
+    const std::int64_t queries = sizes_.units * sizes_.max_queries / (4 * threads_);
+    const std::int64_t least = std::min<std::int64_t>(tiles_.panels, 2);
+    const std::int64_t block = tiles_.nr * std::clamp(queries / tiles_.nr, least, tiles_.panels);
     const std::int64_t blocks = (sizes_.max_queries + block - 1) / block;
     parallel_for(loop(sizes_.units * blocks), [&](std::int64_t i, std::int64_t, int thread) {
       const std::int64_t unit = i / blocks;
       const std::int64_t first = i % blocks * block;
       if (first >= source_.queries(unit)) return;
       UnitKeys at;
-      if (in_place_) {
-        source_.key_rows(unit, 0, 1, &at.key, &at.value);
-        at.row_stride = sizes_.row_stride;
-      } else {
-        at.key = packed + unit * size;
-        at.value = at.key + tiles_.key_floats();
+      at.key = packed + unit * size;
+      at.value = at.key + tiles_.key_floats();
+      if constexpr (!kMakesKeys) {
+        if (in_place_) {
+          source_.key_rows(unit, 0, 1, &at.key, &at.value);
+          at.row_stride = sizes_.row_stride;
+        }
       }
-      run_queries(unit, first, at, thread_scratch(thread));
+      run_queries(unit, first, block, at, thread_scratch(thread));
     });
   }
 
@@ -249,12 +277,12 @@ class StreamingAttention {
   void pack_all(float* packed, std::int64_t size) const {
     const std::int64_t chunk = kChunk / tiles_.key_step * tiles_.key_step;
     const std::int64_t chunks = (sizes_.max_keys + chunk - 1) / chunk;
-    parallel_for(loop(sizes_.units * chunks), [&](std::int64_t i, std::int64_t, int) {
+    parallel_for(loop(sizes_.units * chunks), [&](std::int64_t i, std::int64_t, int thread) {
       const std::int64_t unit = i / chunks;
       const std::int64_t first = i % chunks * chunk;
       const std::int64_t count = std::min(chunk, source_.keys(unit) - first);
       float* const key = packed + unit * size;
-      if (count > 0) pack(unit, first, count, key, key + tiles_.key_floats());
+      if (count > 0) pack(unit, first, count, key, key + tiles_.key_floats(), thread);
     });
   }
 

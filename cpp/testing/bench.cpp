@@ -161,6 +161,23 @@ Times time_weighted_conv(std::int64_t side, std::int64_t channels, int repetitio
   return measure(repetitions, [&] { weighted_conv3x3(test.context, args, out); });
 }
 
+// Keys of maps (N, side * side, K), projected and turned.
+struct TurnedKeys final : KeyMaker {
+  const Tensor& inputs;
+  const PackedMatrix& weight;
+  const Tensor& bias;
+  const AxialAngles& angles;
+
+  TurnedKeys(const Tensor& x, const PackedMatrix& w, const Tensor& b, const AxialAngles& turns)
+      : inputs(x), weight(w), bias(b), angles(turns) {}
+  void make(Context& ctx, std::size_t, std::int64_t first, View out) const override {
+    const std::int64_t width = inputs.shape().last();
+    const ConstView rows{inputs.data() + first * width, {out.shape[0], width}};
+    linear(ctx, rows, weight, {bias.data()}, out);
+    rotate_rows_(ctx, angles, first, out);
+  }
+};
+
 // Queries of a map attend to `maps` maps of `inputs` channels with rotary keys: with keys that are
 // projected first, or without.
 Times time_position_attention(std::int64_t side, std::int64_t maps, bool factored, int repetitions,
@@ -188,12 +205,11 @@ Times time_position_attention(std::int64_t side, std::int64_t maps, bool factore
       position_attention(ctx, {query, projection, keys, 0.0625F}, out);
       return;
     }
-    const View keys = ctx.workspace.floats({maps * positions, kChannels});
-    linear(ctx, features.view().reshape({maps * positions, kInputs}), packed, {bias.data()}, keys);
-    rotate_(ctx, table, keys);
-    const AttentionPart part{{keys.data, kChannels}, {features.data(), kInputs}, maps * positions};
+    const TurnedKeys keys(features, packed, bias, table);
+    const AttentionPart part{{features.data(), kInputs}, maps * positions};
     attention_to_parts(
-        ctx, {kChannels, kInputs, 0.0625F, {query.data(), kChannels}, positions, {&part, 1}}, out);
+        ctx, {kChannels, kInputs, 0.0625F, {query.data(), kChannels}, positions, {&part, 1}, keys},
+        out);
   });
 }
 

@@ -216,13 +216,15 @@ Prepared transpose_block(const KernelTable& t) {
 // ---------------------------------------------------------------- attention
 
 // A panel of queries against 512 keys of a head of 64, which are 16 rows of a map: the softmax of
-// their scores, or that and both products.
-Prepared attend(const KernelTable& t, bool products) {
+// their scores, whose weights may be rounded, or the softmax and both products.
+enum class Attend { kSoftmax, kRoundedSoftmax, kAll };
+Prepared attend(const KernelTable& t, Attend steps) {
   constexpr std::int64_t kKeys = 512, kDim = 64, kMap = 32;
   const std::int64_t nr = t.gemm_nr, mr = t.gemm_mr;
   const auto scores = floats(kKeys * nr), rel = floats(kMap * nr), sums = floats(2 * nr);
   const auto result = floats(kDim * nr), queries = floats(kDim * nr);
   const auto keys = floats((kKeys + mr) * kDim), values = floats(kKeys * (kDim + mr));
+  const auto weights = numbers<std::uint16_t>(kKeys * nr);
   const auto run = [=, &t] {
     std::fill_n(sums->data(), nr, -std::numeric_limits<float>::infinity());
     std::fill_n(sums->data() + nr, nr, 0.0F);
@@ -242,14 +244,18 @@ Prepared attend(const KernelTable& t, bool products) {
                                  .dim = kDim,
                                  .values = values->data(),
                                  .value_stride = kKeys * mr};
-    products ? t.attend_columns(args) : t.softmax_columns(args.softmax);
+    if (steps == Attend::kAll) t.attend_columns(args);
+    if (steps == Attend::kSoftmax) t.softmax_columns(args.softmax);
+    if (steps == Attend::kRoundedSoftmax) t.softmax_bfloat16(args.softmax, weights->data());
   };
   const auto count = static_cast<double>(kKeys * nr);
-  return {run, products ? Work{4.0 * kDim * count} : bytes(8.0 * count)};
+  if (steps == Attend::kAll) return {run, Work{4.0 * kDim * count}};
+  return {run, bytes((steps == Attend::kSoftmax ? 8.0 : 6.0) * count)};
 }
 
-Prepared softmax_columns(const KernelTable& t) { return attend(t, false); }
-Prepared attend_columns(const KernelTable& t) { return attend(t, true); }
+Prepared softmax_columns(const KernelTable& t) { return attend(t, Attend::kSoftmax); }
+Prepared softmax_bfloat16(const KernelTable& t) { return attend(t, Attend::kRoundedSoftmax); }
+Prepared attend_columns(const KernelTable& t) { return attend(t, Attend::kAll); }
 
 // The same with integers, for as many keys as a step may have.
 Prepared attend_int16(const KernelTable& t) {
@@ -429,6 +435,7 @@ constexpr KernelBench kBenches[] = {
     {"pack_b_rows", "128x768", pack_b_rows},
     {"transpose_block", "128x768", transpose_block},
     {"softmax_columns", "512 keys of 64", softmax_columns},
+    {"softmax_bfloat16", "512 keys of 64", softmax_bfloat16},
     {"attend_columns", "512 keys of 64", attend_columns},
     {"pack_int16_rows", "768xnr", pack_int16_rows},
     {"pack_int16_left", "128x768", pack_int16_left},

@@ -50,12 +50,13 @@ class DictLoader final : public ParamVisitor {
 };
 
 template <class Layer>
-std::shared_ptr<Layer> loaded(Layer layer, const Weights& weights, const KernelTable& kernels) {
+std::shared_ptr<Layer> loaded(Layer layer, const Weights& weights, const KernelTable& kernels,
+                              const WeightRule& rule = {}) {
   auto result = std::make_shared<Layer>(std::move(layer));
   DictLoader loader(weights);
   loader.walk(*result);
   loader.finish();
-  fold_and_pack(*result, kernels);
+  fold_and_pack(*result, kernels, rule);
   return result;
 }
 

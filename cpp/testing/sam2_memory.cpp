@@ -1,3 +1,5 @@
+#include <string_view>
+
 #include "models/sam2/mask_decoder.h"
 #include "models/sam2/memory_attention.h"
 #include "models/sam2/memory_encoder.h"
@@ -151,10 +153,14 @@ Run make_spatial_perceiver(const py::dict& c, const Weights& w, const KernelTabl
 }
 
 // curr, curr_pos (N, C); features, pos (n, M, kv); tpos (n, kv); pointers, pointer_pos (P, kv);
-// `absent`: so many slots without a map are put before each map
+// `absent`: so many slots without a map are put before each map. Its layers have the format of the
+// config.
 Run make_memory_attention(const py::dict& c, const Weights& w, const KernelTable& k) {
+  static constexpr std::string_view kLayers[] = {"layers"};
+  const WeightRule rule{weight_format_named(get<std::string>(c, "format", "float32")),
+                        {.within = kLayers, .except = {}}};
   const auto layer =
-      loaded(sam2::MemoryAttention(read_config<sam2::MemoryAttentionConfig>(c)), w, k);
+      loaded(sam2::MemoryAttention(read_config<sam2::MemoryAttentionConfig>(c)), w, k, rule);
   return [layer](Context& ctx, const Arrays& in) {
     const Array<float> curr = array_of(in, "curr"), curr_pos = array_of(in, "curr_pos");
     const Array<float> features = array_of(in, "features"), pos = array_of(in, "pos");

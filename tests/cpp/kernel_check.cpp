@@ -71,6 +71,7 @@ constexpr Checked kChecked[] = {
     {"softmax_rows", check_softmax_rows, silence<&Table::softmax_rows>},
     {"gelu", check_gelu, silence<&Table::gelu>},
     {"softmax_columns", check_softmax, silence<&Table::softmax_columns>},
+    {"softmax_bfloat16", check_softmax, silence<&Table::softmax_bfloat16>},
     {"attend_columns", check_softmax, silence<&Table::attend_columns>},
     {"pack_int16_rows", check_int16, silence<&Table::pack_int16_rows>},
     {"pack_int16_left", check_int16, silence<&Table::pack_int16_left>},

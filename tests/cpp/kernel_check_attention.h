@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "kernel_check.h"
+#include "kernel_check_products.h"
+#include "ops/operands.h"
 
 namespace {
 
@@ -55,8 +57,8 @@ struct Attention {
 
   // (columns, value_dim). The largest score takes part in what is rounded, but leaves no other
   // trace: all weights are divided by the same power. Keys come in two steps, so weights are
-  // shrunk once.
-  Numbers truth() const {
+  // shrunk once. Those that are multiplied with values may be rounded, relative to their size.
+  Numbers truth(double rounding = 0.0) const {
     Numbers out;
     for (std::int64_t c = 0; c < columns; ++c) {
       Numbers y;
@@ -70,7 +72,8 @@ struct Attention {
       for (std::int64_t d = 0; d < value_dim; ++d) {
         Numbers terms;
         for (std::int64_t j = 0; j < keys; ++j) {
-          terms.push_back(y[static_cast<std::size_t>(j)] * exact(at(value, value_dim, j, d)));
+          const Number weight = y[static_cast<std::size_t>(j)] * Number{1.0, rounding};
+          terms.push_back(weight * exact(at(value, value_dim, j, d)));
         }
         out.push_back(sum(terms) * inverse);
       }
@@ -91,10 +94,27 @@ class AttentionSteps {
     const std::int64_t nr = table_.gemm_nr;
     return run(1, true, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
       table_.softmax_columns(s);
-      for (std::int64_t j = 0; j < s.keys; ++j) {
-        for (std::int64_t i = 0; i < x_.value_dim * nr; ++i) {
-          const std::int64_t position = (s.first_key + j) * x_.value_dim + i / nr;
-          s.result[i] += x_.value[static_cast<std::size_t>(position)] * s.scores[j * nr + i % nr];
+      add_values(s, [&](std::int64_t j, std::int64_t c) { return s.scores[j * nr + c]; });
+    });
+  }
+
+  // softmax_bfloat16, and a loop for the values. Weights of no key count as values of 1.
+  Floats softmax_bfloat16() {
+    constexpr std::int64_t kDepth = sam_rlx::kBFloat16Depth;
+    const std::int64_t nr = table_.gemm_nr;
+    const sam_rlx::PanelShape shape = sam_rlx::right_shape(table_, table_.bfloat16_panels);
+    return run(1, true, [&](const sam_rlx::SoftmaxColumnsArgs& s) {
+      const std::int64_t depth = (s.keys + kDepth - 1) / kDepth * kDepth;
+      std::vector<std::uint16_t> weights(static_cast<std::size_t>(depth * nr), 0x3F80);
+      table_.softmax_bfloat16(s, weights.data());
+      const auto weight = [&](std::int64_t j, std::int64_t c) {
+        const std::int64_t position = sam_rlx::panel_position(shape, depth, c, j);
+        return float_of(weights[static_cast<std::size_t>(position)]);
+      };
+      add_values(s, weight);
+      for (std::int64_t j = s.keys; j < depth; ++j) {
+        for (std::int64_t i = 0; i < x_.value_dim * s.columns; ++i) {
+          s.result[i / s.columns * nr + i % s.columns] += weight(j, i % s.columns);
         }
       }
     });
@@ -181,6 +201,19 @@ class AttentionSteps {
   }
 
  private:
+  // Adds values times weight(key of the step, column) to the result.
+  template <class Weight>
+  void add_values(const sam_rlx::SoftmaxColumnsArgs& s, Weight weight) const {
+    const std::int64_t nr = table_.gemm_nr;
+    for (std::int64_t j = 0; j < s.keys; ++j) {
+      for (std::int64_t d = 0; d < x_.value_dim; ++d) {
+        for (std::int64_t c = 0; c < s.columns; ++c) {
+          s.result[d * nr + c] += at(x_.value, x_.value_dim, s.first_key + j, d) * weight(j, c);
+        }
+      }
+    }
+  }
+
   // Rows of `columns` as rows of a panel.
   Floats in_panel(const Floats& x) const {
     const std::int64_t nr = table_.gemm_nr, columns = x_.columns;
@@ -216,10 +249,11 @@ class AttentionSteps {
 // those 16 wide do not.
 void check_softmax(const sam_rlx::KernelTable& table) {
   const auto check = [&](Case& test, const Attention& x) {
-    const Numbers truth = x.truth();
+    const Numbers truth = x.truth(), rounded = x.truth(1.0 / 256.0);
     for (const bool whole : {false, true}) {
       AttentionSteps steps(table, x, whole);
       test.expect("softmax_columns", truth, steps.softmax());
+      test.expect("softmax_bfloat16", rounded, steps.softmax_bfloat16());
       test.expect("attend_columns", truth, steps.attend());
       if (x.map_width > 0 || x.dim == 0) continue;
       test.expect("attend_columns: rows", truth, steps.attend_rows());

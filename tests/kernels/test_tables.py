@@ -67,6 +67,7 @@ def expected_work(nr):
         "quantize_rows": (4 + 1) * block,
         **dict.fromkeys(("pack_bfloat16_rows", "pack_int16_rows"), (4 + 2) * 768 * nr),
         "softmax_columns": (4 + 4) * 512 * nr,
+        "softmax_bfloat16": (4 + 2) * 512 * nr,
     }
     return {
         **{name: (float(amount), "FLOP") for name, amount in flop.items()},

@@ -201,15 +201,22 @@ def _mask_decoder_shapes(shapes: Shapes, width: int, mlp_dim: int) -> None:
     _mlp(shapes, f"{name}.pred_obj_score_head", width, width, width, 1)
 
 
-def _memory_shapes(shapes: Shapes, width: int, mem_dim: int, layers: int, hidden: int) -> None:
+def memory_attention_shapes(
+    shapes: Shapes, prefix: str, width: int, mem_dim: int, layers: int, hidden: int
+) -> None:
+    """Add names and shapes of memory attention."""
     for i in range(layers):
-        name = f"memory_attention.layers.{i}"
+        name = f"{prefix}layers.{i}"
         _attention(shapes, f"{name}.self_attn", width, width)
         _attention(shapes, f"{name}.cross_attn_image", width, width, mem_dim)
         _layer(shapes, f"{name}.linear1", hidden, width)
         _layer(shapes, f"{name}.linear2", width, hidden)
         _norms(shapes, name, 3, width)
-    _layer(shapes, "memory_attention.norm", width)
+    _layer(shapes, f"{prefix}norm", width)
+
+
+def _memory_shapes(shapes: Shapes, width: int, mem_dim: int, layers: int, hidden: int) -> None:
+    memory_attention_shapes(shapes, "memory_attention.", width, mem_dim, layers, hidden)
     down = "memory_encoder.mask_downsampler.encoder"
     for i, (n_in, n_out) in enumerate(pairwise((1, 4, 16, 64, 256))):
         _layer(shapes, f"{down}.{3 * i}", n_out, n_in, 3, 3)

@@ -8,6 +8,8 @@ namespace {
 // clang-format off
 #include "kernels/avx512/base.inl"
 #include "kernels/avx512/dot4_vnni.inl"
+#include "kernels/bodies/softmax_columns.inl"
+#include "kernels/avx512/softmax_bfloat16.inl"
 // clang-format on
 
 constexpr int kInt8Mr = 8;  // docs/develop/optimizations.md: register-tile
@@ -190,13 +192,18 @@ void bfloat16_gemm_tiles(const sam_rlx::BFloat16GemmArgs& g) noexcept {
   LateBlock late{};
   const Index panel = kNr * steps * sam_rlx::kBFloat16Depth;
   const Index row_blocks = (g.target.m + kBlockRows - 1) / kBlockRows;
-  const std::uint16_t* next = nullptr;
+  // What is multiplied next comes into the second-level cache meanwhile: the next panel, or what
+  // the caller names.
+  const bool named = g.next != nullptr;
+  const std::uint16_t* next = g.next;
+  const Index blocks = row_blocks * ((g.target.n + kNr - 1) / kNr);
+  const Index named_lines = (g.next_count / kLine + blocks * steps - 1) / (blocks * steps);
   each_tile<kBlockRows>(g.target, [&](const TileArgs& t) {
     const std::uint16_t* const b = g.b + t.col / kNr * panel;
-    // The next panel comes into the second-level cache while this one is multiplied.
-    if (t.row == 0) next = b + panel;
-    const Index lines =
+    if (!named && t.row == 0) next = b + panel;
+    const Index panel_lines =
         t.col + kNr < g.target.n ? (kPanelLines + row_blocks - 1) / row_blocks : Index{0};
+    const Index lines = named ? named_lines : panel_lines;
     const bool whole = t.rows == kBlockRows && t.cols == kNr;
     const bool stays = whole && plain;
     if (whole && !plain) prefetch_block(t);
@@ -234,6 +241,8 @@ void sam_rlx::amx_kernels(KernelTable& table) noexcept {
   table.int8_mr = kBlockRows;
   table.int8_gemm = int8_gemm_tiles;
   table.bfloat16_inputs = true;
+  table.bfloat16_tiles = true;
   table.attention_products = AttentionProducts::kBFloat16;
   table.bfloat16_gemm = bfloat16_gemm_tiles;
+  table.softmax_bfloat16 = softmax_bfloat16;
 }

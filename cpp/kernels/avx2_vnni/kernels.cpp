@@ -20,6 +20,7 @@ SAM_RLX_INLINE void dot2(IntVec& c, Pairs a, Pairs b) {
 
 // clang-format off
 #include "kernels/bodies/int8_gemm.inl"
+#include "kernels/bodies/softmax_columns.inl"
 #include "kernels/bodies/attention_tiles.inl"
 #include "kernels/bodies/attention_int16.inl"
 // clang-format on

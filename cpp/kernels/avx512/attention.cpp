@@ -10,6 +10,7 @@ namespace {
 #include "kernels/avx512/products.inl"
 #include "kernels/avx512/gemm_calls.inl"
 #include "kernels/avx512/dot2.inl"
+#include "kernels/bodies/softmax_columns.inl"
 #include "kernels/bodies/attention_tiles.inl"
 #include "kernels/bodies/attention.inl"
 #include "kernels/bodies/attention_int16.inl"

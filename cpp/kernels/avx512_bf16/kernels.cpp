@@ -4,7 +4,12 @@
 
 namespace {
 
+// Order matters: each body uses what stands above it.
+// clang-format off
 #include "kernels/avx512/base.inl"
+#include "kernels/bodies/softmax_columns.inl"
+#include "kernels/avx512/softmax_bfloat16.inl"
+// clang-format on
 
 constexpr int kRows = 8;  // docs/develop/optimizations.md: register-tile
 static_assert(sam_rlx::kBFloat16Rows % kRows == 0, "blocks of A are whole tiles");
@@ -64,4 +69,5 @@ void sam_rlx::avx512_bf16_kernels(KernelTable& table) noexcept {
   table.bfloat16_inputs = true;
   table.attention_products = AttentionProducts::kBFloat16;
   table.bfloat16_gemm = bfloat16_gemm_pairs;
+  table.softmax_bfloat16 = softmax_bfloat16;
 }

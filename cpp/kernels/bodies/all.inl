@@ -6,6 +6,7 @@
 #include "kernels/bodies/products.inl"
 #include "kernels/bodies/gemm.inl"
 #include "kernels/bodies/gemm_choice.inl"
+#include "kernels/bodies/softmax_columns.inl"
 #include "kernels/bodies/attention_tiles.inl"
 #include "kernels/bodies/attention.inl"
 #include "kernels/bodies/attention_int16.inl"

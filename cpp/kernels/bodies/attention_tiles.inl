@@ -1,22 +1,4 @@
-// Streaming attention: keys are taken in blocks, so that the matrix of all scores is never stored.
-// For each block, the scores of its keys are computed and turned into weights 2^(score - largest),
-// and the weighted values are added to the result. `largest` is each query's largest score so far.
-// When a block has a larger one, the sum of weights and the result of the blocks before are
-// multiplied with a factor (`shrink`), as if they had been computed with the new largest score. In
-// the end the result is divided by the sum of weights (unpack_columns).
-//
-// Queries lie in the lanes: one column of the scores is one query, one row is one key. V is the
-// number of vectors in a row.
-
-constexpr int kExpVectors = kLanes > 8 ? 6 : 4;  // vectors of exponentials that fit the registers
-
-// Calls f(Int<V>) with the number of vectors that hold `columns` queries.
-template <class F>
-SAM_RLX_INLINE void with_vectors(Index columns, F f) {
-  for_each<kNv>([&](auto v) SAM_RLX_INLINED {
-    if (columns == (v.value + 1) * kLanes) f(Int<v.value + 1>{});
-  });
-}
+// Tiles of streaming attention: products that end as scores, or in the result.
 
 // Computes the scores of kMr keys from `row` on, adds their terms of relative position, and updates
 // `largest`. `products` is sum_products, or does what it does. Whole is false for the last keys of

@@ -43,6 +43,11 @@ void pack_bfloat16_rows(const float* x, Index k, std::uint16_t* out) noexcept {
   }
 }
 
+void softmax_bfloat16(const sam_rlx::SoftmaxColumnsArgs& s, std::uint16_t* weights) noexcept {
+  softmax_columns(s);
+  pack_bfloat16_rows(s.scores, s.keys, weights);
+}
+
 void pack_bfloat16_left(const float* const* rows, Index m, Index k, Index stride,
                         std::uint16_t* out) noexcept {
   constexpr Index kDepth = sam_rlx::kBFloat16Depth;

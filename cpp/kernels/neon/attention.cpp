@@ -9,6 +9,7 @@ namespace {
 // clang-format off
 #include "kernels/neon/products.inl"
 #include "kernels/neon/gemm_calls.inl"
+#include "kernels/bodies/softmax_columns.inl"
 #include "kernels/bodies/attention_tiles.inl"
 #include "kernels/bodies/attention.inl"
 #include "kernels/bodies/attention_int16.inl"

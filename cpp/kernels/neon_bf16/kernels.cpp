@@ -8,6 +8,7 @@ namespace {
 // clang-format off
 #include "kernels/neon/base.inl"
 #include "kernels/neon/pairs.inl"
+#include "kernels/bodies/softmax_columns.inl"
 // clang-format on
 
 constexpr int kDepth = 4;  // inner numbers of a row or column, two of which fill a register
@@ -49,6 +50,11 @@ void pack_bfloat16_rows(const float* x, Index k, std::uint16_t* out) noexcept {
       store_rounded(out + 8, r[2], r[3]);
     }
   }
+}
+
+void softmax_bfloat16(const sam_rlx::SoftmaxColumnsArgs& s, std::uint16_t* weights) noexcept {
+  with_vectors(s.columns, [&](auto v) SAM_RLX_INLINED { softmax_vectors<v.value>(s); });
+  pack_bfloat16_rows(s.scores, s.keys, weights);
 }
 
 void pack_bfloat16_left(const float* const* rows, Index m, Index k, Index stride,
@@ -115,6 +121,7 @@ void sam_rlx::neon_bf16_kernels(KernelTable& table) noexcept {
   table.round_bfloat16 = round_bfloat16;
   table.bfloat16_gemm = bfloat16_gemm;
   table.pack_bfloat16_rows = pack_bfloat16_rows;
+  table.softmax_bfloat16 = softmax_bfloat16;
   table.pack_bfloat16_left = pack_bfloat16_left;
   table.pack_bfloat16_left_columns = pack_bfloat16_left_columns;
 }

@@ -10,7 +10,8 @@ namespace sam_rlx::sam2 {
 
 namespace {
 
-// From so many maps on, the products that all maps share pay.
+// From so many maps on, the products that all maps share pay, unless tile registers multiply whole
+// keys: docs/develop/optimizations.md, keys-in-tiles.
 constexpr std::size_t kManyMaps = 2;
 
 }  // namespace
@@ -76,18 +77,37 @@ void RoPEAttention::forward_add_(Context& ctx, ConstView query, const Keys& keys
   v_proj.forward_add(ctx, averaged, x, x);
 }
 
+namespace {
+
+// Projects rows of parts to keys, and turns those that have a position.
+class ProjectedKeys final : public KeyMaker {
+ public:
+  ProjectedKeys(const RoPEAttention& attention, std::span<const KeyPart> parts)
+      : attention_(attention), parts_(parts) {}
+
+  void make(Context& ctx, std::size_t part, std::int64_t first, View out) const override {
+    const ConstView inputs = parts_[part].key_input;
+    const std::int64_t width = attention_.kv_in_dim;
+    const ConstView rows{inputs.data + first * width, {out.shape[0], width}};
+    const auto [packed, bias] = attention_.k_proj.affine();
+    linear(ctx, rows, packed, {.bias = bias}, out);
+    if (parts_[part].rotated) attention_.key_rope.rotate_rows_(ctx, first, out);
+  }
+
+ private:
+  const RoPEAttention& attention_;
+  std::span<const KeyPart> parts_;
+};
+
+}  // namespace
+
 void RoPEAttention::attend_to_parts(Context& ctx, ConstView q, std::span<const KeyPart> parts,
                                     View out) const {
   const Workspace::Scope scratch(ctx.workspace);
   auto* const attended_to =
       ctx.workspace.array<AttentionPart>(static_cast<std::int64_t>(parts.size()));
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const KeyPart& part = parts[i];
-    const View key = k_proj.forward(ctx, part.key_input);
-    if (part.rotated) key_rope.rotate_(ctx, key);
-    attended_to[i] = {.key = {key.data, dim},
-                      .value = {part.value.data, kv_in_dim},
-                      .count = part.key_input.shape[0]};
+    attended_to[i] = {{parts[i].value.data, kv_in_dim}, parts[i].key_input.shape[0]};
   }
   attention_to_parts(ctx,
                      {.head_dim = dim,
@@ -96,6 +116,7 @@ void RoPEAttention::attend_to_parts(Context& ctx, ConstView q, std::span<const K
                       .query = {q.data, dim},
                       .num_queries = q.shape[0],
                       .parts = {attended_to, parts.size()},
+                      .keys = ProjectedKeys(*this, parts),
                       .products = products_beside(ctx, weight_format)},
                      out);
 }
@@ -229,7 +250,10 @@ Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory,
                      map.tpos};
   }
   const Tokens tokens = tokens_of(ctx, memory);
-  if (count >= kManyMaps && width < config.d_model) {
+  const bool in_tiles = ctx.kernels.bfloat16_tiles &&
+                        products_beside(ctx, layers.front().cross_attn_image.weight_format) ==
+                            AttentionProducts::kBFloat16;
+  if (!in_tiles && count >= kManyMaps && width < config.d_model) {
     positions = pack_positions(ctx, config.key_side(), {maps, count}, tokens.values, tokens.pos);
     return {.positions = &positions};
   }
