@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import multiprocessing
+import operator
 import pickle
 import shutil
 from pathlib import Path
@@ -118,10 +119,8 @@ def test_a_video_session_says_how_it_is_kept(sam2_model: sam_rlx.Model, how: Any
         how(video)
 
 
-def _family(model: sam_rlx.Model) -> str:
-    return model.family
-
-
 def test_a_model_passes_through_spawn(model: sam_rlx.Model) -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(_family, (model,)) == "sam"
+        # Not a function of this module, which the other process may not find.
+        family = pool.apply_async(operator.attrgetter("family"), (model,))
+        assert family.get(timeout=60) == "sam"
