@@ -41,7 +41,10 @@ def parity(session: nox.Session) -> None:
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Run all tests and the exhaustive ones: an hour or two, and 16 GB of memory for some."""
+    """Run all tests and the exhaustive ones: about three hours on two cores, 16 GB for some.
+
+    Takes arguments of pytest: ``nox -s full -- tests/models`` runs a part.
+    """
     session.install("-e", ".[test,parity,docs,ray]", *BUILD_REQUIREMENTS)
     session.run("pytest", "--full", "--times", *session.posargs)
 
