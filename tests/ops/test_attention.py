@@ -224,8 +224,17 @@ def test_many_small_weights_beside_a_large_one_in_int16():
     check("attention", truth, q, k, v, 1, 1.0, bound=2e-3, products="int16")
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_int16_hides_no_nan_nor_infinity(bad):
+@pytest.mark.parametrize(
+    ("products", "bad"),
+    [
+        ("int16", np.nan),
+        ("int16", np.inf),
+        ("int16", -np.inf),
+        ("bfloat16", np.nan),
+    ],
+)
+def test_fewer_bits_hide_no_nan_nor_infinity(products, bad):
+    """Integers have no infinity: it is NaN."""
     x = [normal(rng(n), 1, 60, 20) for n in range(3)]
     for which, hidden in ((0, np.s_[:, 7, 10:]), (1, np.s_[:, :, 10:]), (2, np.s_[:, :, 12])):
         inputs = [a.copy() for a in x]
@@ -233,7 +242,7 @@ def test_int16_hides_no_nan_nor_infinity(bad):
         expected = np.zeros((1, 60, 20), bool)
         expected[hidden] = True
         for isa in ISAS:
-            out = op("attention", *inputs, 2, 0.3, products="int16", isa=isa)
+            out = op("attention", *inputs, 2, 0.3, products=products, isa=isa)
             assert np.array_equal(np.isnan(out), expected)
 
 
