@@ -209,9 +209,8 @@ void AttentionTiles::begin_panel(std::int64_t index, const QueryRows& rows, std:
 }
 
 // A step over keys [softmax.first_key, ... + softmax.keys) for the queries of a panel.
-void AttentionTiles::attend(std::int64_t index, const UnitKeys& at, std::int64_t keys,
-                            SoftmaxColumnsArgs softmax, float* scratch) const {
-  const Panel p = panel(index, scratch);
+void AttentionTiles::attend(const Panel& p, const UnitKeys& at, std::int64_t keys,
+                            SoftmaxColumnsArgs softmax, const NextBlock& next) const {
   softmax.rel_h = p.rel_h;
   // Terms of pairs: of a map of one row, whose columns are the keys.
   softmax.rel_w = sizes_.pair_bias ? at.pair_bias : p.rel_w;
@@ -219,11 +218,7 @@ void AttentionTiles::attend(std::int64_t index, const UnitKeys& at, std::int64_t
   softmax.running_sum = p.sum;
   softmax.result = p.result;
   if (bfloat16()) {
-    const std::int64_t left = keys - softmax.first_key - softmax.keys;
-    attend_bfloat16(p, at, softmax,
-                    {.keys = std::min(left, key_block_) * key_stride_,
-                     .values = left > 0 ? 2 * value_block_ : 0,
-                     .panel = index});
+    attend_bfloat16(p, at, softmax, next);
     return;
   }
   if (int16()) {
@@ -245,40 +240,38 @@ void AttentionTiles::attend(std::int64_t index, const UnitKeys& at, std::int64_t
 void AttentionTiles::attend_bfloat16(const Panel& p, const UnitKeys& at,
                                      const SoftmaxColumnsArgs& softmax,
                                      const NextBlock& next) const {
-  // A panel's part of what follows a block.
-  const auto fetch = [&](const std::uint16_t* block_end, std::int64_t numbers,
-                         BFloat16GemmArgs& product) {
-    if (numbers == 0) return;
-    product.next_count = (numbers + panels - 1) / panels;
-    product.next = block_end + next.panel * product.next_count;
+  // C (m, columns) = A (m, k) B + residual. Meanwhile a panel's part of the `next_count` numbers
+  // behind A's block is fetched.
+  const auto multiply = [&](BFloat16GemmArgs g, std::int64_t a_block) {
+    g.target.n = softmax.columns;
+    g.target.c_row_stride = g.target.residual_row_stride = nr;
+    if (g.next_count > 0) {
+      g.next_count = (g.next_count + next.panels - 1) / next.panels;
+      g.next = g.a + a_block + next.panel * g.next_count;
+    }
+    kernels_.bfloat16_gemm(g);
   };
-  const auto* const keys = reinterpret_cast<const std::uint16_t*>(at.key);
-  BFloat16GemmArgs scores;
-  scores.target.m = softmax.keys;
-  scores.target.n = softmax.columns;
-  scores.target.k = sizes_.head_dim;
-  scores.target.c = softmax.scores;
-  scores.target.c_row_stride = nr;
-  scores.a = keys + softmax.first_key * key_stride_;
-  scores.a_row_stride = key_stride_;
-  scores.b = reinterpret_cast<const std::uint16_t*>(p.pairs);
-  fetch(scores.a + softmax.keys * key_stride_, next.keys, scores);
-  kernels_.bfloat16_gemm(scores);
   auto* const weights = reinterpret_cast<std::uint16_t*>(softmax.scores + nr * key_block_);
+  const auto* const keys = reinterpret_cast<const std::uint16_t*>(at.key);
+  multiply(
+      {.target = {.m = softmax.keys, .k = sizes_.head_dim, .a = {}, .b = {}, .c = softmax.scores},
+       .a = keys + softmax.first_key * key_stride_,
+       .a_row_stride = key_stride_,
+       .b = reinterpret_cast<const std::uint16_t*>(p.pairs),
+       .next_count = next.keys},
+      softmax.keys * key_stride_);
   kernels_.softmax_bfloat16(softmax, weights);
-  BFloat16GemmArgs result;
-  result.target.m = sizes_.value_dim;
-  result.target.n = softmax.columns;
-  result.target.k = softmax.keys;
-  result.target.c = p.result;
-  result.target.c_row_stride = nr;
-  if (softmax.first_key > 0) result.target.residual = p.result;
-  result.target.residual_row_stride = nr;
-  result.a = bfloat16_values(at.value, softmax.first_key);
-  result.a_row_stride = key_block_;
-  result.b = weights;
-  fetch(result.a + 2 * value_block_, next.values, result);
-  kernels_.bfloat16_gemm(result);
+  multiply({.target = {.m = sizes_.value_dim,
+                       .k = softmax.keys,
+                       .a = {},
+                       .b = {},
+                       .c = p.result,
+                       .residual = softmax.first_key > 0 ? p.result : nullptr},
+            .a = bfloat16_values(at.value, softmax.first_key),
+            .a_row_stride = key_block_,
+            .b = weights,
+            .next_count = next.values},
+           2 * value_block_);
 }
 
 void AttentionTiles::attend_int16(const Panel& p, const UnitKeys& at,
@@ -306,11 +299,16 @@ void AttentionTiles::run(std::int64_t count, std::int64_t keys, const UnitKeys& 
   for (std::int64_t first = 0; first < keys; first += key_block_) {
     softmax.keys = std::min(key_block_, keys - first);
     softmax.first_key = first;
+    const std::int64_t left = keys - first - softmax.keys;
+    NextBlock next{.keys = std::min(left, key_block_) * key_stride_,
+                   .values = left > 0 ? 2 * value_block_ : 0,
+                   .panels = (count + nr - 1) / nr};
     for (std::int64_t i = 0; i < count; i += nr) {
+      next.panel = i / nr;
       softmax.columns = lanes_of(std::min(nr, count - i));
       UnitKeys of_panel = at;
       if (sizes_.pair_bias) of_panel.pair_bias += i * keys;
-      attend(i / nr, of_panel, keys, softmax, scratch);
+      attend(panel(next.panel, scratch), of_panel, keys, softmax, next);
     }
   }
 }

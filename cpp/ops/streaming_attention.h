@@ -98,10 +98,11 @@ class AttentionTiles {
     float* pairs;  // the query in 16 bits
     float* query_scale;
   };
-  // Numbers of the keys and of the values of the block after this one, of which each panel's
-  // products fetch a part.
+  // Numbers of the keys and of the values of the block after this one, of which the products of
+  // each of a query block's panels fetch a part.
   struct NextBlock {
-    std::int64_t keys = 0, values = 0, panel = 0;
+    std::int64_t keys = 0, values = 0;
+    std::int64_t panels = 1, panel = 0;
   };
   Panel panel(std::int64_t index, float* scratch) const;
   void position_terms(const float* table, std::int64_t side, std::int32_t Position::* axis,
@@ -109,8 +110,8 @@ class AttentionTiles {
                       float* out) const;
   void given_terms(const float* const* terms, std::int64_t count, std::int64_t side,
                    float* out) const;
-  void attend(std::int64_t index, const UnitKeys& at, std::int64_t keys, SoftmaxColumnsArgs softmax,
-              float* scratch) const;
+  void attend(const Panel& p, const UnitKeys& at, std::int64_t keys, SoftmaxColumnsArgs softmax,
+              const NextBlock& next) const;
   void attend_bfloat16(const Panel& p, const UnitKeys& at, const SoftmaxColumnsArgs& softmax,
                        const NextBlock& next) const;
   void attend_int16(const Panel& p, const UnitKeys& at, const SoftmaxColumnsArgs& softmax) const;
