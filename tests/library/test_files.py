@@ -18,6 +18,7 @@ import pytest
 import sam_rlx
 from nightly import many_writers
 from sam_rlx._internal.files.atomic import NewFile, atomic_write
+from sam_rlx._internal.files.locks import lock
 from sam_rlx._internal.media.clip_writer import ClipWriter
 from sam_rlx._internal.media.frames import ClipFrames
 from support.systems import IS_ROOT, posix_only
@@ -117,6 +118,28 @@ def test_a_lock_that_a_killed_writer_left_alone_is_removed(tmp_path: Path) -> No
     (tmp_path / ".b.npz.0123456789abcdef.sam_rlx.lock").touch()
     with atomic_write(tmp_path / "a") as file:
         file.write(b"x")
+    assert names(tmp_path) == ["a"]
+
+
+@posix_only
+def test_a_leftover_is_removed_while_its_lock_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that has just made that file would lock it otherwise, and lose it."""
+    left = tmp_path / ".b.npz.0123456789abcdef.sam_rlx.lock"
+    left.touch()
+    unlink, locked = Path.unlink, []
+
+    def unlinking(path: Path, missing_ok: bool = False) -> None:
+        if path == left:
+            with path.open("r+b") as file:
+                locked.append(lock(file))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlinking)
+    with atomic_write(tmp_path / "a") as file:
+        file.write(b"x")
+    assert locked == [False]
     assert names(tmp_path) == ["a"]
 
 

@@ -129,4 +129,9 @@ def _remove_leftover(draft: Path, mark: Path) -> None:
         if not lock(held):  # its writer lives, or nobody can tell
             return
         draft.unlink(missing_ok=True)
+        # While the lock is held: a writer that has made the file and waits for the lock finds it
+        # gone then, and makes another. Windows removes no open file, one of a writer neither.
+        with suppress(PermissionError):
+            mark.unlink(missing_ok=True)
+            return
     mark.unlink(missing_ok=True)
