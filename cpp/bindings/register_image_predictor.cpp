@@ -123,6 +123,13 @@ void set_image(ImagePredictor& predictor, const py::array& image) {
   predictor.set_image(pixels.view());
 }
 
+void set_input(ImagePredictor& predictor, const Array<float>& pixel_values,
+               std::pair<std::int64_t, std::int64_t> orig_hw) {
+  const ConstView pixels = view_of(pixel_values, "pixel_values");
+  const GilRelease release;
+  predictor.set_input(pixels, {orig_hw.first, orig_hw.second});
+}
+
 // low_res (B, K, S, S) -> (B, K, H, W), bool or logits.
 py::object upscale(ImagePredictor& predictor, ConstView low_res, const UpscaleOptions& options,
                    bool return_logits) {
@@ -216,6 +223,7 @@ void register_image_predictor(py::module_& m) {
       .def("num_masks", &ImagePredictor::num_masks, py::arg("multimask_output"),
            py::arg("hq_token_only") = false)
       .def("set_image", set_image, py::arg("image"))
+      .def("set_input", set_input, py::arg("pixel_values"), py::arg("orig_hw"))
       .def_property_readonly("image_embeddings",
                              [](const ImagePredictor& x) { return to_numpy(x.image_embeddings()); })
       .def("features", features, py::arg("mask") = py::none())

@@ -18,6 +18,7 @@ from support import tiny, tiny_sam_hq
 POINTS = {"point_coords": np.array([[300, 200], [80, 350]]), "point_labels": np.array([1, 0])}
 BOX = np.array([150, 40, 420, 330])
 BOTH = pytest.mark.parametrize("hq_token_only", [False, True])
+FLOATS = pytest.mark.parametrize("floats", [False, True])
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,12 @@ def sam_hq():
 @pytest.fixture(scope="module")
 def reference(sam_hq):
     return sam_hq.build(tiny.TINY, seed=4)
+
+
+def resized(predictor: Any, image: np.ndarray, floats: bool) -> np.ndarray:
+    """Return the image (3, h, w) as upstream resizes it, or values that no image has."""
+    pixels = np.ascontiguousarray(predictor.transform.apply_image(image).transpose(2, 0, 1))
+    return np.float32(0.9) * pixels + np.float32(0.3) if floats else pixels
 
 
 def arguments(function: Any) -> dict[str, Any]:
@@ -114,14 +121,14 @@ def test_predict(sam, sam_hq, reference, image, prompts, multimask, hq_token_onl
 
 @pytest.mark.parity
 @BOTH
-def test_forward(sam, sam_hq, reference, image, hq_token_only):
+@FLOATS
+def test_forward(sam, sam_hq, reference, image, hq_token_only, floats):
     import torch
 
     ours, theirs = segment_anything_hq.SamPredictor(sam), sam_hq.SamPredictor(reference)
-    small = theirs.transform.apply_image(image)
     boxes = ours.transform.apply_boxes(np.stack([BOX, BOX // 2]), image.shape[:2])
     record = {"original_size": image.shape[:2]}
-    pixels = np.ascontiguousarray(small.transpose(2, 0, 1))
+    pixels = resized(theirs, image, floats)
     [mine] = sam([{**record, "image": pixels, "boxes": boxes}], True, hq_token_only)
     tensors = {"image": torch.as_tensor(pixels), "boxes": torch.as_tensor(boxes).float()}
     with torch.no_grad():
@@ -129,8 +136,24 @@ def test_forward(sam, sam_hq, reference, image, hq_token_only):
     assert mine["masks"].shape == other["masks"].shape == (2, 1, *image.shape[:2])
     assert (np.asarray(mine["masks"]) == other["masks"].numpy()).mean() > 0.999
     np.testing.assert_allclose(mine["low_res_logits"], other["low_res_logits"], atol=2e-3)
-    with pytest.raises(sam_rlx.UnsupportedError, match="whole grey levels"):
-        sam([{**record, "image": pixels + 0.5}], True, hq_token_only)
+
+
+@pytest.mark.parity
+@BOTH
+@FLOATS
+def test_set_torch_image(sam, sam_hq, reference, image, hq_token_only, floats):
+    import torch
+
+    predictors = segment_anything_hq.SamPredictor(sam), sam_hq.SamPredictor(reference)
+    pixels = resized(predictors[1], image, floats)[None]
+    found = []
+    for predictor, given in zip(predictors, (pixels, torch.as_tensor(pixels)), strict=True):
+        predictor.set_torch_image(given, image.shape[:2])
+        found.append(predictor.predict(box=BOX, hq_token_only=hq_token_only))
+    (masks, iou, low_res), expected = found
+    assert (masks == expected[0]).mean() > 0.999
+    np.testing.assert_allclose(iou, expected[1], atol=1e-4)
+    np.testing.assert_allclose(low_res, expected[2], atol=2e-3)
 
 
 @pytest.mark.parity

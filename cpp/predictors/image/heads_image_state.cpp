@@ -19,7 +19,6 @@ class HeadsImageState final : public ImageState {
   HeadsImageState(std::shared_ptr<const Model> model,
                   std::unique_ptr<const ImageFrontEnd> front_end, Resize resize);
 
-  void encode(Context& ctx, const ImageView& image) override;
   // The image embedding with no_mem_embed, then the two finer maps as the decoder takes them.
   std::vector<Shape> embedding_shapes() const override;
   std::vector<Tensor> embeddings() const override;
@@ -32,6 +31,8 @@ class HeadsImageState final : public ImageState {
               const DecodeJob& job) const override;
 
  private:
+  ImageFrontEnd::Outputs outputs() override { return {.clicks = &features_}; }
+  void prepare(Context& ctx) override;
   sam::Prompt prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
                         Frame frame) const;
   void predict_masks(Context& ctx, const sam2::MaskDecoder::Decoded& decoded, std::int64_t index,
@@ -47,8 +48,7 @@ HeadsImageState::HeadsImageState(std::shared_ptr<const Model> model,
     : ImageState(std::move(model), std::move(front_end), resize),
       heads_(this->front_end().heads()) {}
 
-void HeadsImageState::encode(Context& ctx, const ImageView& image) {
-  front_end().encode(ctx, image, resize(), {.clicks = &features_});
+void HeadsImageState::prepare(Context& ctx) {
   add_(ctx, features_.embedding, heads_.no_mem_embed);
   heads_.prepare(ctx, features_.embedding, shared_);
 }

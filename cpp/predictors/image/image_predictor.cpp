@@ -68,6 +68,22 @@ void ImagePredictor::set_image(const ImageView& image) {
   orig_hw_.set(size);
 }
 
+void ImagePredictor::set_input(ConstView pixel_values, Size orig_hw) {
+  const InUse guard(busy_, "set_input");
+  const std::int64_t side = model_->info().img_size;
+  const Shape expected{1, 3, side, side};
+  if (pixel_values.shape != expected) {
+    fail("pixel_values", "shape " + expected.str(), pixel_values.shape.str());
+  }
+  check_size("orig_hw", orig_hw);
+  Context ctx = context();
+  const Workspace::Scope scratch(ctx.workspace);
+  const View input = ctx.workspace.floats({side, side, 3});
+  to_channels_last(ctx, pixel_values, input);
+  state_->encode_input(ctx, input);
+  orig_hw_.set(orig_hw);
+}
+
 void ImagePredictor::set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw) {
   const InUse guard(busy_, "set_image_embedding");
   check_embeddings(embeddings, state_->embedding_shapes(), orig_hw);

@@ -45,6 +45,9 @@ class ImagePredictor {
   int num_threads() const { return static_cast<int>(workspaces_.size()); }
 
   void set_image(const ImageView& image);
+  // What the network takes of an image of this size, instead of the image: (1, 3, side, side),
+  // normalized and padded. Values are not checked.
+  void set_input(ConstView pixel_values, Size orig_hw);
   // As image_embeddings() gives them.
   void set_image_embeddings(std::span<const ConstView> embeddings, Size orig_hw);
   void reset_image();

@@ -51,7 +51,15 @@ class ImageState {
   virtual ~ImageState() = default;
 
   // Features of an image; they replace those before.
-  virtual void encode(Context& ctx, const ImageView& image) = 0;
+  void encode(Context& ctx, const ImageView& image) {
+    front_end_->encode(ctx, image, resize_, outputs());
+    prepare(ctx);
+  }
+  // The same of input (side, side, 3), normalized.
+  void encode_input(Context& ctx, ConstView input) {
+    front_end_->encode_input(ctx, input, outputs());
+    prepare(ctx);
+  }
   // What encode leaves, channels first: the image embedding first.
   virtual std::vector<Shape> embedding_shapes() const = 0;
   virtual std::vector<Tensor> embeddings() const = 0;
@@ -74,12 +82,15 @@ class ImageState {
 
   const Model& model() const { return *model_; }
   const ImageFrontEnd& front_end() const { return *front_end_; }
-  Resize resize() const { return resize_; }
 
   sam2::ImageFeatures features_;  // of SAM 1 the embedding alone
   sam::SharedFeatures shared_;    // what prompts without a mask share
 
  private:
+  // Where the network's maps of an image go, and what is made of them for prompts.
+  virtual ImageFrontEnd::Outputs outputs() = 0;
+  virtual void prepare(Context& ctx) = 0;
+
   std::shared_ptr<const Model> model_;
   std::unique_ptr<const ImageFrontEnd> front_end_;
   Resize resize_;

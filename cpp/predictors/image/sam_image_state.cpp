@@ -13,7 +13,6 @@ class SamImageState final : public ImageState {
                 Resize resize)
       : ImageState(std::move(model), std::move(front_end), resize) {}
 
-  void encode(Context& ctx, const ImageView& image) override;
   std::vector<Shape> embedding_shapes() const override;
   std::vector<Tensor> embeddings() const override;
   void adopt(Context& ctx, std::span<const ConstView> embeddings) override;
@@ -24,6 +23,10 @@ class SamImageState final : public ImageState {
 
  private:
   const sam::Sam& sam() const { return model().sam(); }
+  ImageFrontEnd::Outputs outputs() override {
+    return {.clicks = &features_, .hq_features = &shared_.hq_features};
+  }
+  void prepare(Context& ctx) override { sam().prepare(ctx, features_.embedding, shared_); }
   sam::Prompt prompt_of(Context& ctx, const PromptBatch& prompts, std::int64_t index, Size orig_hw,
                         Frame frame) const;
   void decode_hq(Context& ctx, const sam::MaskDecoder::Inputs& in, std::int64_t index,
@@ -31,12 +34,6 @@ class SamImageState final : public ImageState {
 };
 
 // ---------------------------------------------------------------- the image
-
-void SamImageState::encode(Context& ctx, const ImageView& image) {
-  front_end().encode(ctx, image, resize(),
-                     {.clicks = &features_, .hq_features = &shared_.hq_features});
-  sam().prepare(ctx, features_.embedding, shared_);
-}
 
 std::vector<Shape> SamImageState::embedding_shapes() const {
   const sam::ImageEncoderConfig& config = sam().config.image_encoder;
@@ -62,7 +59,7 @@ void SamImageState::adopt(Context& ctx, std::span<const ConstView> embeddings) {
   };
   take(embeddings[0], features_.embedding);
   if (sam().mask_decoder.hq) take(embeddings[1], shared_.hq_features);
-  sam().prepare(ctx, features_.embedding, shared_);
+  prepare(ctx);
 }
 
 MaskGeometry SamImageState::mask_geometry(Size orig_hw) const {

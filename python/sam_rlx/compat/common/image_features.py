@@ -41,8 +41,17 @@ class EncodedCore:
         """Encode an image (H, W, 3) and return its features."""
         self._held = None
         self.core.set_image(image)
+        return self._hold(image.shape[:2])
+
+    def encode_input(self, pixel_values: NDArray[np.float32], orig_hw: tuple[int, int]) -> Arrays:
+        """Do the same with the network's input (1, 3, S, S) for an image of this size."""
+        self._held = None
+        self.core.set_input(pixel_values, orig_hw)
+        return self._hold(orig_hw)
+
+    def _hold(self, orig_hw: tuple[int, int]) -> Arrays:
         features = self.core.image_embeddings
-        self._held, self._orig_hw = tuple(map(np.copy, features)), image.shape[:2]
+        self._held, self._orig_hw = tuple(map(np.copy, features)), orig_hw
         return features
 
     def use(self, features: Sequence[Any], orig_hw: tuple[int, int]) -> _core.ImagePredictor:

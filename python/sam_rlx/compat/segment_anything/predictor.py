@@ -22,7 +22,7 @@ from sam_rlx.compat.common.network import WithModel
 from sam_rlx.compat.common.tensor import TensorArray
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.turns import Turns
-from sam_rlx.compat.segment_anything.modeling.sam import Sam, decode
+from sam_rlx.compat.segment_anything.modeling.sam import Sam, as_size, decode
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
 from sam_rlx.errors import InvalidArgumentError, StateError
 
@@ -135,7 +135,7 @@ class SamPredictor(WithModel):
     def set_torch_image(self, transformed_image: Any, original_image_size: Any) -> None:
         """Encode an image (1, 3, h, w) that was resized already, its longer side the network's.
 
-        A wrong shape is an ``AssertionError``, as upstream. SAM-HQ takes whole grey levels alone.
+        A wrong shape is an ``AssertionError``, as upstream.
         """
         array = np.asarray(transformed_image)
         side = self.model.image_encoder.img_size
@@ -146,7 +146,10 @@ class SamPredictor(WithModel):
             f"{array.shape}",
         )
         with self._turns:
-            features = self.model.embeddings(array[0])
+            features = self._encoded.encode_input(
+                np.asarray(self.model.preprocess(array)),
+                as_size("original_image_size", original_image_size),
+            )
             self._hold(features, original_image_size, array.shape[-2:])
 
     def _hold(self, features: Any, original_size: Any, input_size: Any) -> None:

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sam_rlx import _core
 from sam_rlx._internal.public import public_names
 from sam_rlx.compat.common.tensor import TensorArray
 from sam_rlx.compat.segment_anything import modeling
-from sam_rlx.errors import UnsupportedError
 
 __all__ = ["Sam"]
 
@@ -62,23 +57,8 @@ class Sam(modeling.Sam):
         ------
         InvalidArgumentError
             A shape is wrong.
-        UnsupportedError
-            An image has values that are not whole grey levels from 0 to 255.
         """
         return self._outputs(batched_input, multimask_output, hq_token_only)
-
-    def embeddings(self, image: Any) -> tuple[NDArray[np.float32], ...]:
-        """Return the embeddings of an image (3, h, w) that was resized already: grey levels."""
-        array = self._resized(image)
-        with np.errstate(invalid="ignore"):
-            pixels = array.astype(np.uint8)
-        if not np.array_equal(pixels, array):
-            raise UnsupportedError(
-                "image: expected whole grey levels from 0 to 255, found other values"
-            )
-        predictor = _core.ImagePredictor(self.model.core, 0)
-        predictor.set_image(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-        return predictor.image_embeddings
 
 
 __dir__ = public_names(__name__)

@@ -151,8 +151,9 @@ class Sam(Network):
         wanted = (bool(multimask_output), bool(hq_token_only))
         outputs = []
         for record in batched_input:
-            original_size = _size("original_size", record["original_size"])
-            predictor.set_image_embeddings(self.embeddings(record["image"]), original_size)
+            original_size = as_size("original_size", record["original_size"])
+            values = self._resized(record["image"])
+            predictor.set_input(np.asarray(self.preprocess(values[None])), original_size)
             names = ("point_coords", "point_labels", "boxes", "mask_inputs")
             prompts = tuple(record.get(name) for name in names)
             low_res, iou = decode(predictor, self.model.mask_side, prompts, wanted)
@@ -165,12 +166,6 @@ class Sam(Network):
                 }
             )
         return outputs
-
-    def embeddings(self, image: Any) -> tuple[NDArray[np.float32], ...]:
-        """Return the embeddings of an image (3, h, w) that was resized and not normalized."""
-        values = self._resized(image)
-        core = _core.TensorPredictor(self.model.core)
-        return core.encode(np.asarray(self.preprocess(values[None])))
 
     def _resized(self, image: Any) -> NDArray[Any]:
         array = np.asarray(image)
@@ -194,7 +189,7 @@ class Sam(Network):
         A `predictor` with an image of these sizes has faster kernels for it.
         """
         usual = return_logits or self.mask_threshold == self.model.mask_threshold
-        sizes = _size("input_size", input_size), _size("original_size", original_size)
+        sizes = as_size("input_size", input_size), as_size("original_size", original_size)
         if predictor is not None and usual and sizes == (predictor.input_hw, predictor.orig_hw):
             return as_result(predictor.upscale(low_res, return_logits))
         enlarged = _core.postprocess_masks(
@@ -224,7 +219,8 @@ class Sam(Network):
         return self.enlarge(logits, input_size, original_size, True)
 
 
-def _size(name: str, size: Any) -> tuple[int, int]:
+def as_size(name: str, size: Any) -> tuple[int, int]:
+    """Return (H, W) as whole numbers; a ``RuntimeError`` for anything else."""
     if size is None or len(size) != 2:
         raise ArgumentRuntimeError(f"{name}: expected (H, W), found {size!r}")
     return int(size[0]), int(size[1])
