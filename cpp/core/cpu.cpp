@@ -100,6 +100,7 @@ CpuFeatures detect() {
 #if defined(SAM_RLX_X86)
   if (cpuid(0, 0).a < 7) return features;
   const Registers one = cpuid(1, 0);
+  features.clmul = bit(one.c, 1);
   if (!bit(one.c, 27)) return features;  // OSXSAVE: XGETBV exists
   const std::uint64_t states = enabled_states();
   const bool ymm = (states & 0x6) == 0x6;

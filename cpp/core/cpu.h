@@ -6,6 +6,7 @@ namespace sam_rlx {
 
 // What the processor and the operating system together allow.
 struct CpuFeatures {
+  bool clmul = false;        // PCLMULQDQ: carry-less products of words
   bool avx2 = false;         // AVX2, FMA and F16C, and the OS saves YMM registers
   bool avx512 = false;       // AVX-512 F, BW, DQ and VL, and the OS saves ZMM registers
   bool avx2_vnni = false;    // avx2 and AVX-VNNI

@@ -3,10 +3,12 @@
 #include <pybind11/stl/filesystem.h>
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/crc32.h"
 #include "checkpoint/json.h"
 #include "checkpoint/quantize.h"
 #include "checkpoint/state_dict.h"
@@ -150,6 +152,13 @@ void register_checkpoint(py::module_& module) {
       },
       py::arg("source"), py::arg("key") = py::none());
   module.def("resolve_checkpoint", &resolve_checkpoint, py::arg("source"), py::arg("prefer") = "");
+  module.def(
+      "crc32",
+      [](const std::string& bytes, bool by_tables) {
+        const auto data = std::as_bytes(std::span(bytes));
+        return by_tables ? crc32_by_tables(data) : crc32_of(data);
+      },
+      py::arg("bytes"), py::arg("by_tables"));
   module.def("parse_json",
              [](const std::string& text) { return json_to_python(Json::parse(text, "json")); });
   module.def("map_key", [](const std::vector<std::pair<std::string, std::string>>& rows,
