@@ -43,7 +43,8 @@ _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 # Members that come from Python's own classes have no text of ours.
 _FOREIGN = (
-    "object, BaseException, Exception, str, dict, tuple, list, Mapping, Sequence, ndarray, Enum"
+    "object, BaseException, Exception, str, dict, OrderedDict, UserDict, tuple, list, Mapping, "
+    "MutableMapping, Sequence, ndarray, Enum"
 )
 
 
