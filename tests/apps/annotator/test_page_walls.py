@@ -120,6 +120,7 @@ def test_keyboard_touch_and_walls_by_touch(chrome: Any, server: Server, folder: 
     def tap(selector: str, number: int = 0) -> None:
         view.page.locator(selector).locator("visible=true").nth(number).tap()
 
+    view.idle(lambda now: now["count"] > 1)
     small = view.page.evaluate(
         """[...document.querySelectorAll('.srx button')].filter((one) => one.checkVisibility())
         .map((one) => [one.title, one.offsetWidth, one.offsetHeight])
