@@ -150,6 +150,8 @@ def test_set_torch_image(sam, sam_hq, reference, image, hq_token_only, floats):
     for predictor, given in zip(predictors, (pixels, torch.as_tensor(pixels)), strict=True):
         predictor.set_torch_image(given, image.shape[:2])
         found.append(predictor.predict(box=BOX, hq_token_only=hq_token_only))
+        predictor.set_torch_image(given, None)
+        assert predictor.get_image_embedding().shape[0] == 1  # which needs no size
     (masks, iou, low_res), expected = found
     assert (masks == expected[0]).mean() > 0.999
     np.testing.assert_allclose(iou, expected[1], atol=1e-4)

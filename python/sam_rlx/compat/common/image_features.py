@@ -41,28 +41,27 @@ class EncodedCore:
         """Encode an image (H, W, 3) and return its features."""
         self._held = None
         self.core.set_image(image)
-        return self._hold(image.shape[:2])
+        return self._hold(self.core.image_embeddings, image.shape[:2])
 
     def encode_input(self, pixel_values: NDArray[np.float32], orig_hw: tuple[int, int]) -> Arrays:
         """Do the same with the network's input (1, 3, S, S) for an image of this size."""
         self._held = None
         self.core.set_input(pixel_values, orig_hw)
-        return self._hold(orig_hw)
+        return self._hold(self.core.image_embeddings, orig_hw)
 
-    def _hold(self, orig_hw: tuple[int, int]) -> Arrays:
-        features = self.core.image_embeddings
+    def _hold(self, features: Arrays, orig_hw: tuple[int, int]) -> Arrays:
         self._held, self._orig_hw = tuple(map(np.copy, features)), orig_hw
         return features
 
     def use(self, features: Sequence[Any], orig_hw: tuple[int, int]) -> _core.ImagePredictor:
         """Return the core with these features as its image."""
-        arrays = [_features(part) for part in features]
+        arrays = tuple(_features(part) for part in features)
         held = self._held
         same = held is not None and len(held) == len(arrays) and self._orig_hw == orig_hw
         if not (same and held and all(map(np.array_equal, held, arrays))):
             self._held = None
             self.core.set_image_embeddings(arrays, orig_hw)
-            self._held, self._orig_hw = tuple(map(np.copy, arrays)), orig_hw
+            self._hold(arrays, orig_hw)
         return self.core
 
     def reset(self) -> None:

@@ -22,7 +22,7 @@ from sam_rlx.compat.common.network import WithModel
 from sam_rlx.compat.common.tensor import TensorArray
 from sam_rlx.compat.common.tensors import as_result
 from sam_rlx.compat.common.turns import Turns
-from sam_rlx.compat.segment_anything.modeling.sam import Sam, as_size, decode
+from sam_rlx.compat.segment_anything.modeling.sam import Sam, decode
 from sam_rlx.compat.segment_anything.utils.transforms import ResizeLongestSide
 from sam_rlx.errors import InvalidArgumentError, StateError
 
@@ -146,11 +146,11 @@ class SamPredictor(WithModel):
             f"{array.shape}",
         )
         with self._turns:
-            features = self._encoded.encode_input(
-                np.asarray(self.model.preprocess(array)),
-                as_size("original_image_size", original_image_size),
-            )
-            self._hold(features, original_image_size, array.shape[-2:])
+            # The image's own size is looked at where masks are asked for, as upstream.
+            input_size = array.shape[-2:]
+            pixel_values = np.asarray(self.model.preprocess(array))
+            features = self._encoded.encode_input(pixel_values, input_size)
+            self._hold(features, original_image_size, input_size)
 
     def _hold(self, features: Any, original_size: Any, input_size: Any) -> None:
         self.features = as_result(features[0])

@@ -151,7 +151,7 @@ class Sam(Network):
         wanted = (bool(multimask_output), bool(hq_token_only))
         outputs = []
         for record in batched_input:
-            original_size = as_size("original_size", record["original_size"])
+            original_size = _size("original_size", record["original_size"])
             values = self._resized(record["image"])
             predictor.set_input(np.asarray(self.preprocess(values[None])), original_size)
             names = ("point_coords", "point_labels", "boxes", "mask_inputs")
@@ -189,7 +189,7 @@ class Sam(Network):
         A `predictor` with an image of these sizes has faster kernels for it.
         """
         usual = return_logits or self.mask_threshold == self.model.mask_threshold
-        sizes = as_size("input_size", input_size), as_size("original_size", original_size)
+        sizes = _size("input_size", input_size), _size("original_size", original_size)
         if predictor is not None and usual and sizes == (predictor.input_hw, predictor.orig_hw):
             return as_result(predictor.upscale(low_res, return_logits))
         enlarged = _core.postprocess_masks(
@@ -219,8 +219,7 @@ class Sam(Network):
         return self.enlarge(logits, input_size, original_size, True)
 
 
-def as_size(name: str, size: Any) -> tuple[int, int]:
-    """Return (H, W) as whole numbers; a ``RuntimeError`` for anything else."""
+def _size(name: str, size: Any) -> tuple[int, int]:
     if size is None or len(size) != 2:
         raise ArgumentRuntimeError(f"{name}: expected (H, W), found {size!r}")
     return int(size[0]), int(size[1])
