@@ -21,7 +21,8 @@ constexpr std::string_view kUnpack = "unpack it first";
 constexpr std::string_view kCheckpointEnds[] = {".safetensors", ".pth",  ".pt",  ".ckpt",
                                                 ".bin",         ".gguf", ".ggml"};
 
-[[noreturn]] void refuse(const std::string& where, std::string_view name, std::string_view help) {
+[[noreturn]] void refuse_container(const std::string& where, std::string_view name,
+                                   std::string_view help) {
   fail<UnsupportedError>(where, std::string(kReadable),
                          std::string(name).append(": ").append(help));
 }
@@ -96,10 +97,12 @@ std::vector<std::string> tar_names(std::string_view text) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   if (has("storages") && has("tensors")) {
-    refuse(where, "a PyTorch file from before 0.4", "save it again with a current PyTorch");
+    refuse_container(where, "a PyTorch file from before 0.4",
+                     "save it again with a current PyTorch");
   }
   const std::string inside = inner_checkpoint(names);
-  refuse(where, "a tar file" + (inside.empty() ? "" : " around " + printable(inside)), kUnpack);
+  refuse_container(where, "a tar file" + (inside.empty() ? "" : " around " + printable(inside)),
+                   kUnpack);
 }
 
 // ---------------------------------------------------------------- other beginnings
@@ -204,11 +207,11 @@ void refuse_zip(std::span<const std::string> names, const std::string& where) {
     const auto fits = [&](const std::string& name) { return name.ends_with(kind.end); };
     if (kind.all ? std::all_of(names.begin(), names.end(), fits)
                  : std::any_of(names.begin(), names.end(), fits)) {
-      refuse(where, kind.name, kind.help);
+      refuse_container(where, kind.name, kind.help);
     }
   }
   const std::string inside = inner_checkpoint(names);
-  if (!inside.empty()) refuse(where, "a zip file around " + printable(inside), kUnpack);
+  if (!inside.empty()) refuse_container(where, "a zip file around " + printable(inside), kUnpack);
   fail<CheckpointError>(where, "a PyTorch archive with data.pkl",
                         "a zip file without, of " + std::to_string(names.size()) +
                             " entries, such as " + printable(names.front()));
@@ -224,10 +227,10 @@ void refuse_content(std::string_view text, const std::string& where) {
   }
   for (const Kind& kind : kKinds) {
     if (text.size() > kind.at && text.substr(kind.at).starts_with(kind.begin)) {
-      refuse(where, kind.name, kind.help);
+      refuse_container(where, kind.name, kind.help);
     }
   }
-  if (is_onnx(text)) refuse(where, "an ONNX model", kOriginal);
+  if (is_onnx(text)) refuse_container(where, "an ONNX model", kOriginal);
   fail<CheckpointError>(where, std::string(kReadable), found);
 }
 
@@ -253,7 +256,7 @@ void refuse_part(const fs::path& path) {
 void refuse_folder(const fs::path& folder) {
   for (const FolderKind& kind : kFolderKinds) {
     if (fs::exists(folder / path_of(std::string(kind.file)))) {
-      refuse(printable(utf8_of(folder)), kind.name, kind.help);
+      refuse_container(printable(utf8_of(folder)), kind.name, kind.help);
     }
   }
 }

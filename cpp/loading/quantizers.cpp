@@ -110,8 +110,9 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-[[noreturn]] void refuse(const std::string& where, const std::string& found, std::string_view help,
-                         const std::string& expected = kPlainWeights) {
+[[noreturn]] void refuse_quantized(const std::string& where, const std::string& found,
+                                   std::string_view help,
+                                   const std::string& expected = kPlainWeights) {
   fail<UnsupportedError>(where, expected, found + ": " + std::string(help));
 }
 
@@ -137,9 +138,10 @@ void refuse_quantized(const StateDict& state_dict) {
       const bool fits = row.at_end ? name.ends_with(row.part) || name == row.part.substr(1)
                                    : name.find(row.part) != std::string::npos;
       if (!fits) continue;
-      refuse(state_dict.source,
-             std::string(kScales) + " (" + std::string(row.who) + "), tensor " + printable(name),
-             kUnscaled, family_titles());
+      refuse_quantized(
+          state_dict.source,
+          std::string(kScales) + " (" + std::string(row.who) + "), tensor " + printable(name),
+          kUnscaled, family_titles());
     }
   }
   for (const std::string& line : state_dict.skipped()) {
@@ -147,7 +149,8 @@ void refuse_quantized(const StateDict& state_dict) {
         std::any_of(std::begin(kClasses), std::end(kClasses),
                     [&](std::string_view part) { return line.find(part) != std::string::npos; });
     if (!fits) continue;
-    refuse(state_dict.source, std::string(kScales) + " (" + line + ")", kUnscaled, family_titles());
+    refuse_quantized(state_dict.source, std::string(kScales) + " (" + line + ")", kUnscaled,
+                     family_titles());
   }
 }
 
@@ -161,8 +164,8 @@ void refuse_changed_bytes(const StateDict& state_dict) {
     }
     for (const MetadataRow& row : kChangedBytes) {
       if (name.find(row.part) == std::string::npos) continue;
-      refuse(state_dict.source + ": __metadata__",
-             std::string(row.what) + " (key " + printable(key) + ")", row.help);
+      refuse_quantized(state_dict.source + ": __metadata__",
+                       std::string(row.what) + " (key " + printable(key) + ")", row.help);
     }
   }
 }
@@ -179,8 +182,9 @@ void refuse_quantized_folder(const std::filesystem::path& folder) {
   const std::string where = printable(utf8_of(path));
   const std::string quantizer = quantizer_of(Json::parse(text, where));
   if (quantizer.empty()) return;
-  refuse(where, std::string(kScales) + " (" + quantizer + ")",
-         "write plain weights, in transformers: model.dequantize(), then save_pretrained");
+  refuse_quantized(
+      where, std::string(kScales) + " (" + quantizer + ")",
+      "write plain weights, in transformers: model.dequantize(), then save_pretrained");
 }
 
 }  // namespace sam_rlx

@@ -159,8 +159,8 @@ void save_buckets(NamedTensors& out, const SavedSession& session, const ObjectSt
 // Handles and batches are below this: the one after it has a number too.
 constexpr std::int64_t kMaxNumber = std::int64_t{1} << 53;
 
-[[noreturn]] void refuse(const std::string& name, const std::string& expected,
-                         const std::string& found) {
+[[noreturn]] void refuse_array(const std::string& name, const std::string& expected,
+                               const std::string& found) {
   fail<CheckpointError>("session." + name, expected, found);
 }
 
@@ -169,18 +169,18 @@ template <class T>
 const T& array_at(const NamedTensors& saved, const std::string& name, const char* expected) {
   const T* const array = saved.find<T>(name);
   if (array != nullptr) return *array;
-  refuse(name, expected, saved.arrays().contains(name) ? "other numbers" : "none");
+  refuse_array(name, expected, saved.arrays().contains(name) ? "other numbers" : "none");
 }
 
 void check_count(const std::string& name, std::size_t found, std::int64_t count) {
   if (count < 0 || found == static_cast<std::size_t>(count)) return;
-  refuse(name, std::to_string(count) + " numbers", std::to_string(found));
+  refuse_array(name, std::to_string(count) + " numbers", std::to_string(found));
 }
 
 template <class Values>
 void check_finite(const std::string& name, const Values& values) {
   if (!std::all_of(values.begin(), values.end(), [](auto value) { return std::isfinite(value); })) {
-    refuse(name, "finite values", "nan or infinity");
+    refuse_array(name, "finite values", "nan or infinity");
   }
 }
 
@@ -196,8 +196,8 @@ const Integers& integers_at(const NamedTensors& saved, const std::string& name, 
   check_count(name, values.size(), count);
   for (const std::int64_t value : values) {
     if (value >= range.first && value < range.end) continue;
-    refuse(name, std::to_string(range.first) + " to " + std::to_string(range.end - 1),
-           std::to_string(value));
+    refuse_array(name, std::to_string(range.first) + " to " + std::to_string(range.end - 1),
+                 std::to_string(value));
   }
   return values;
 }
@@ -208,7 +208,8 @@ const Integers& distinct_at(const NamedTensors& saved, const std::string& name, 
   Integers sorted = values;
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end()) refuse(name, "each number once", std::to_string(*twice) + " twice");
+  if (twice != sorted.end())
+    refuse_array(name, "each number once", std::to_string(*twice) + " twice");
   return values;
 }
 
@@ -221,7 +222,7 @@ const Doubles& doubles_at(const NamedTensors& saved, const std::string& name, st
 
 ConstView floats_at(const NamedTensors& saved, const std::string& name, const Shape& shape) {
   const Tensor& tensor = array_at<Tensor>(saved, name, "numbers of 32 bits");
-  if (tensor.shape() != shape) refuse(name, "shape " + shape.str(), tensor.shape().str());
+  if (tensor.shape() != shape) refuse_array(name, "shape " + shape.str(), tensor.shape().str());
   check_finite(name, std::span(tensor.data(), static_cast<std::size_t>(tensor.numel())));
   return tensor;
 }
@@ -258,7 +259,7 @@ struct Reader {
     const Stack masks(saved, name + ".low_res_mask", count, shapes.low_res_mask);
     for (std::int64_t i = 0; i < count; ++i) {
       const auto k = static_cast<std::size_t>(i);
-      if (complete && has_memory[k] == 0) refuse(name + ".has_memory", "1", "0");
+      if (complete && has_memory[k] == 0) refuse_array(name + ".has_memory", "1", "0");
       FrameOutput output;
       if (has_memory[k] != 0 && !in_bucket) output.maskmem_features = memory.at(i);
       output.is_in_bucket = has_memory[k] != 0 && in_bucket;
@@ -285,7 +286,7 @@ struct Reader {
       RuleStatePtr state;
       if (has_state[i] != 0) {
         const std::optional<RuleState> found = RuleState::of(next);
-        if (!found) refuse(name + ".rule_states", "states of a memory rule", "other numbers");
+        if (!found) refuse_array(name + ".rule_states", "states of a memory rule", "other numbers");
         state = std::make_shared<const RuleState>(*found);
         next += RuleState::kNumbers;
       }
@@ -305,7 +306,8 @@ struct Reader {
     const Doubles& coords = doubles_at(saved, name + ".coords", 2 * total);
     std::int64_t next = 0;
     for (std::size_t i = 0; i < frames.size(); ++i) {
-      if (counts[i] > total - next) refuse(name + ".counts", "as many points as labels", "more");
+      if (counts[i] > total - next)
+        refuse_array(name + ".counts", "as many points as labels", "more");
       ClickedPoints points;
       for (const std::int64_t end = next + counts[i]; next < end; ++next) {
         points.labels.push_back(static_cast<std::int32_t>(labels[static_cast<std::size_t>(next)]));
@@ -314,7 +316,7 @@ struct Reader {
       }
       object.points.set(frames[i], std::move(points));
     }
-    if (next != total) refuse(name + ".counts", "as many points as labels", "fewer");
+    if (next != total) refuse_array(name + ".counts", "as many points as labels", "fewer");
   }
 
   void prompts(const std::string& name, TrackedObject& object) const {
@@ -352,7 +354,7 @@ struct Reader {
     const std::int64_t width = step.multiplex()->config.multiplex_count;
     for (std::size_t i = 0; i < batches.size(); ++i) {
       if (slots[i] % width != 0 || ends[i] < slots[i] || ends[i] > slots[i] + width) {
-        refuse("buckets.end_slots", "slots of the bucket", std::to_string(ends[i]));
+        refuse_array("buckets.end_slots", "slots of the bucket", std::to_string(ends[i]));
       }
       TrackedObject bucket{.batch = batches[i], .slot = slots[i], .end_slot = ends[i]};
       const std::string name = "buckets." + std::to_string(i);
@@ -380,7 +382,7 @@ struct Reader {
                    slots[i] < bucket->end_slot;
           });
       if (!is_there || !taken.insert({object.batch, slots[i]}).second) {
-        refuse("slots", "a slot of its own in a bucket", std::to_string(slots[i]));
+        refuse_array("slots", "a slot of its own in a bucket", std::to_string(slots[i]));
       }
     }
   }
@@ -400,7 +402,7 @@ struct Reader {
       rule(name + ".temp_non_cond", object.temp_non_cond);
     }
     if (step.rules().objects == SessionRules::Objects::kBatches && !object.temp_non_cond.empty()) {
-      refuse(name + ".temp_non_cond.frames", "none with this model", "some");
+      refuse_array(name + ".temp_non_cond.frames", "none with this model", "some");
     }
     return object;
   }
@@ -410,8 +412,8 @@ struct Reader {
     const Size size{hw[0], hw[1]};
     if (size == Size{}) return std::nullopt;
     if (!is_image_size(size)) {
-      refuse("orig_hw", "the size of an image",
-             std::to_string(size.height) + " x " + std::to_string(size.width));
+      refuse_array("orig_hw", "the size of an image",
+                   std::to_string(size.height) + " x " + std::to_string(size.width));
     }
     return size;
   }
@@ -455,7 +457,8 @@ SavedSession from_tensors(const NamedTensors& saved, const ObjectStep& step) {
   const Integers& handles = distinct_at(saved, "handles", kNumbers);
   const Integers& batches =
       integers_at(saved, "batches", static_cast<std::int64_t>(handles.size()), kNumbers);
-  if (!session.orig_hw && !handles.empty()) refuse("orig_hw", "the size of an image", "0 x 0");
+  if (!session.orig_hw && !handles.empty())
+    refuse_array("orig_hw", "the size of an image", "0 x 0");
   for (std::size_t i = 0; i < handles.size(); ++i) {
     TrackedObject object = reader.object(std::to_string(i));
     object.handle = handles[i];
