@@ -150,8 +150,9 @@ struct AttendColumnsArgs {
   std::int64_t row_stride = 0;
 };
 
-// The factors of the products of attention: scores, softmax and sums are float32.
-enum class AttentionProducts : std::int32_t { kFloat32, kBFloat16, kInt16 };
+// The factors of products beside weights of fewer bits. Sums are float32, but for those of a block
+// of integers; so are the scores of attention and their softmax.
+enum class Products : std::int32_t { kFloat32, kBFloat16, kInt16 };
 
 // Integers of 16 bits, x ~ scale * integer, with a scale for each row or column. Two neighbouring
 // inner numbers lie side by side, as in a panel of depth 2, where A has gemm_mr rows a panel and B
@@ -171,6 +172,25 @@ constexpr std::int32_t int16_limit(std::int64_t count) {
 // fit 32 bits together. Weights have more bits: many small ones share what a large one leaves.
 constexpr std::int32_t kInt16Keys = 128, kInt16Weight = 16384;
 constexpr std::int32_t kInt16Value = 0x7FFFFFFF / kInt16Keys / kInt16Weight;
+// Of int16_gemm: how many products are summed as integers; the largest number of A; and what the
+// numbers of a column of B, without their signs, sum to in so many rows, at most, before they are
+// rounded. Most numbers are far below the largest, so that B has more bits than a bound for each
+// number would leave.
+constexpr std::int32_t kInt16Depth = 256, kInt16Left = 8191;
+constexpr std::int32_t kInt16Sum = 0x7FFFFFFF / kInt16Left - kInt16Depth;
+
+// C (m, n) = activation(product + bias) + residual with
+//   product(i, j) = a_scale[i] * b_scale[j] * sum over p of A(i, p) * B(p, j),
+// where each kInt16Depth products are summed exactly. A is as pack_int16_left leaves it with the
+// limit kInt16Left, B as pack_int16_weight does.
+struct Int16GemmArgs {
+  GemmArgs target;  // as of Int8GemmArgs
+  const std::int16_t* a = nullptr;
+  const float* a_scale = nullptr;  // (m,)
+  const std::int16_t* b = nullptr;
+  std::int64_t b_stride = 0;       // numbers of a column of B, k or more: where its panels begin
+  const float* b_scale = nullptr;  // (n rounded up to gemm_nr,)
+};
 
 // What attend_columns does, with products of such integers. The sum of weights and the result are
 // kInt16Weight times as large.
@@ -239,12 +259,11 @@ struct KernelTable {
   std::int32_t int8_mr;  // rows of the register tile of int8_gemm; its columns are gemm_nr
   PanelShape int8_panels, bfloat16_panels;
   std::uint8_t int8_flip;  // 128 where bytes of A are multiplied as signed ones, byte - 128
-  // Whether bfloat16_gemm is faster than gemm: then inputs are rounded like weights.
-  bool bfloat16_inputs;
-  // Whether it takes less than a quarter of the time of gemm, as tile registers do.
+  // What layers of 16 bits, and attention beside weights of fewer bits, multiply fastest: inputs
+  // are rounded to the same form, unless it is float32.
+  Products reduced_products;
+  // Whether bfloat16_gemm takes less than a quarter of the time of gemm, as tile registers do.
   bool bfloat16_tiles;
-  // What attention beside weights of fewer bits multiplies fastest.
-  AttentionProducts attention_products;
   // Function pointers from here to the end.
   void (*gemm)(const GemmArgs&) noexcept;
 
@@ -302,6 +321,11 @@ struct KernelTable {
                           std::int16_t* out, float* scale) noexcept;
   void (*pack_int16_left_columns)(const float* const* columns, std::int64_t k, std::int64_t m,
                                   float limit, std::int16_t* out, float* scale) noexcept;
+  // Packs a weight (n, k) as B (k, n) in panels of gemm_nr columns; `scale` has a number for each
+  // column of a panel.
+  void (*pack_int16_weight)(const float* weight, std::int64_t n, std::int64_t k, std::int16_t* out,
+                            float* scale) noexcept;
+  void (*int16_gemm)(const Int16GemmArgs&) noexcept;
   void (*attend_int16)(const AttendInt16Args&) noexcept;
 
   void (*pair_products)(const PairProductsArgs&) noexcept;

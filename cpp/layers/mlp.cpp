@@ -34,8 +34,9 @@ void mlp_add_(Context& ctx, const PackedAffine& lin1, Activation activation,
     linear(own, hidden, lin2.packed, {.bias = lin2.bias, .residual = target}, target);
   };
   const bool own_rows = ctx.num_threads >= kOwnThreads && rows >= 2 * kOwnRows * ctx.num_threads &&
-                        channels * hidden_channels <= kOwnWeights && rounds_inputs(lin1.packed) &&
-                        rounds_inputs(lin2.packed);
+                        channels * hidden_channels <= kOwnWeights &&
+                        lin1.packed.products() == Products::kBFloat16 &&
+                        lin2.packed.products() == Products::kBFloat16;
   if (own_rows) {
     ctx.workspace.reserve_threads(ctx.num_threads);
     parallel_for(

@@ -21,7 +21,7 @@ Network make_network(const NetworkConfig& config);
 template <class Config>
 WeightRule weight_rule(WeightFormat precision, const KernelTable& kernels) {
   WeightRule rule{.format = precision, .layers = Config::reduced_layers(precision)};
-  if (precision != WeightFormat::kFloat32 && kernels.bfloat16_inputs) {
+  if (precision != WeightFormat::kFloat32 && kernels.reduced_products != Products::kFloat32) {
     rule.bfloat16 = Config::bfloat16_layers();
   }
   return rule;

@@ -223,10 +223,10 @@ void check_window_attention(const WindowAttentionArgs& args, View out) {
 
 // Integers are packed in steps that floats do not need, and pay off for so many queries only
 // (docs/develop/optimizations.md: int16-attention).
-AttentionProducts worthwhile(AttentionProducts products, const AttentionSizes& sizes) {
+Products worthwhile(Products products, const AttentionSizes& sizes) {
   constexpr std::int64_t kFewQueries = 32;
-  const bool few = products == AttentionProducts::kInt16 && sizes.max_queries < kFewQueries;
-  return few ? AttentionProducts::kFloat32 : products;
+  const bool few = products == Products::kInt16 && sizes.max_queries < kFewQueries;
+  return few ? Products::kFloat32 : products;
 }
 
 void check_map_bias(const AttentionArgs& args) {

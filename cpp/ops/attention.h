@@ -11,9 +11,9 @@ namespace sam_rlx {
 
 // The products of attention beside layers of this format: those that the processor multiplies
 // fastest, and float32 beside float32.
-inline AttentionProducts products_beside(const Context& ctx, WeightFormat format) {
+inline Products products_beside(const Context& ctx, WeightFormat format) {
   const bool fewer_bits = format == WeightFormat::kBFloat16 || format == WeightFormat::kInt8;
-  return fewer_bits ? ctx.kernels.attention_products : AttentionProducts::kFloat32;
+  return fewer_bits ? ctx.kernels.reduced_products : Products::kFloat32;
 }
 
 // Rows of queries, keys or values. Head h of row i starts at data + i * row_stride + h * head_dim:
@@ -44,7 +44,7 @@ struct AttentionArgs {
   std::int64_t num_keys = 0;
   std::int64_t batch = 1;  // batch entry b starts at row b * num_queries / b * num_keys
   MapBias bias = {};       // keys are then the positions of a map, row by row
-  AttentionProducts products = AttentionProducts::kFloat32;
+  Products products = Products::kFloat32;
 };
 
 // out (batch, num_queries, num_heads * value_dim).
@@ -73,7 +73,7 @@ struct PartAttentionArgs {
   std::int64_t num_queries = 0;
   std::span<const AttentionPart> parts;  // one of zero keys changes nothing
   const KeyMaker& keys;
-  AttentionProducts products = AttentionProducts::kFloat32;
+  Products products = Products::kFloat32;
 };
 
 // out (num_queries, value_dim).
@@ -129,7 +129,7 @@ struct WindowAttentionArgs {
   // positions inside of the map with padded ones; relative positions are not defined. The result
   // has the queries' shape. Upstream: sam2/modeling/backbones/hieradet.py, the pooled q.
   ConstView query = {};
-  AttentionProducts products = AttentionProducts::kFloat32;
+  Products products = Products::kFloat32;
 };
 void window_attention(Context& ctx, const WindowAttentionArgs& args, View out);
 

@@ -43,20 +43,25 @@ void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& wei
 
   // A task is a run of positions of one line. What they become is, in each of the two lines of the
   // result, one run of numbers.
-  const bool rounds = rounds_inputs(weight.rows[0]);
-  const std::int64_t tile = rounds ? kBFloat16Rows : kernels.gemm_mr;
-  const std::int64_t k_block =
-      rounds ? round_up(k, kBFloat16Depth) : std::min<std::int64_t>(k, kernels.gemm_kc);
-  const std::int64_t bytes = rounds ? 2 : 4;
+  const Products products = weight.rows[0].products();
+  const std::int64_t tile = products == Products::kBFloat16 ? kBFloat16Rows : kernels.gemm_mr;
+  const std::int64_t k_block = products == Products::kBFloat16 ? round_up(k, kBFloat16Depth)
+                               : products == Products::kInt16
+                                   ? k
+                                   : std::min<std::int64_t>(k, kernels.gemm_kc);
+  const std::int64_t bytes = products == Products::kFloat32 ? 4 : 2;
   const std::int64_t run =
       std::min(near_rows(kernels, bytes * k_block, tile), round_up(width, tile));
   const std::int64_t runs = (width + run - 1) / run;
   const std::int64_t tasks = lines * runs, work = lines * width * n * k;
   const int threads = threads_for(ctx.num_threads, work);
   const Workspace::Scope scratch(ctx.workspace);
-  const std::int64_t size = (run + kernels.gemm_nr) * k_block;  // of rows, and a widened panel
-  float* const buffers = ctx.workspace.array<float>(threads * size);
   const auto source = whole_rows(x.data, k);
+  const bool of_int16 = products == Products::kInt16;
+  const Int16Rows* const int16 = of_int16 ? int16_rows(ctx, run, k, threads) : nullptr;
+  // Of rows, and of a widened panel.
+  const std::int64_t size = of_int16 ? 0 : (run + kernels.gemm_nr) * k_block;
+  float* const buffers = ctx.workspace.array<float>(threads * size);
 
   parallel_for({ctx.num_threads, tasks, 1, work / tasks}, [&](std::int64_t task, std::int64_t,
                                                               int thread) {
@@ -66,20 +71,35 @@ void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& wei
     g.n = n;
     float* const packed = buffers + thread * size;
     g.c_row_stride = n;
-    const auto result = [&](std::int64_t dy) {
-      return out.data + ((2 * line + dy) * width + first) * n;
+    const auto result = [&](std::size_t dy) {
+      return out.data + ((2 * line + static_cast<std::int64_t>(dy)) * width + first) * n;
     };
-    if (rounds) {
-      auto* const halves = reinterpret_cast<std::uint16_t*>(packed);
-      pack_bfloat16_segments(kernels, source, line * width + first, g.m, halves);
+    // multiply(rows) makes one of the two lines, with all inner indices at once.
+    const auto lines_of = [&](auto multiply) {
       g.k = k;
       g.column_bias = weight.bias.data();
       g.activation = gemm_activation(activation);
       for (std::size_t dy = 0; dy < 2; ++dy) {
-        g.c = result(static_cast<std::int64_t>(dy));
-        const auto* const panels = static_cast<const std::uint16_t*>(weight.rows[dy].bytes.get());
-        kernels.bfloat16_gemm({g, halves, k_block, panels});
+        g.c = result(dy);
+        multiply(weight.rows[dy]);
       }
+    };
+    if (products == Products::kBFloat16) {
+      auto* const halves = reinterpret_cast<std::uint16_t*>(packed);
+      pack_bfloat16_segments(kernels, source, line * width + first, g.m, halves);
+      lines_of([&](const PackedMatrix& rows) {
+        const auto* const panels = static_cast<const std::uint16_t*>(rows.bytes.get());
+        kernels.bfloat16_gemm({g, halves, k_block, panels});
+      });
+      return;
+    }
+    if (products == Products::kInt16) {
+      const Int16Rows& integers = int16[thread];
+      pack_int16_segments(kernels, source, line * width + first, g.m, 0, k, integers);
+      lines_of([&](const PackedMatrix& rows) {
+        const auto* const panels = static_cast<const std::int16_t*>(rows.bytes.get());
+        kernels.int16_gemm({g, integers.numbers, integers.scale, panels, k, rows.scales.data()});
+      });
       return;
     }
     for (std::int64_t p0 = 0; p0 < k; p0 += k_block) {
@@ -92,7 +112,7 @@ void conv_transpose2x2(Context& ctx, ConstView x, const PackedConvTranspose& wei
         g.activation = gemm_activation(activation);
       }
       for (std::size_t dy = 0; dy < 2; ++dy) {
-        g.c = result(static_cast<std::int64_t>(dy));
+        g.c = result(dy);
         multiply_packed(kernels, panels_of(weight.rows[dy]), {0, p0}, g, packed + run * k_block);
       }
     }

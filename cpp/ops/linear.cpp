@@ -6,6 +6,7 @@
 #include "kernels/kernel_table.h"
 #include "ops/bfloat16_linear.h"
 #include "ops/block_linear.h"
+#include "ops/int16_linear.h"
 #include "ops/int8_linear.h"
 #include "ops/packed_gemm.h"
 
@@ -15,9 +16,15 @@ namespace {
 
 void pack_bfloat16(ConstView weight, PackedMatrix& result) {
   const KernelTable& kernels = *result.kernels;
-  if (kernels.bfloat16_inputs) {
-    pack_bfloat16_panels(weight, result);
-    return;
+  switch (kernels.reduced_products) {
+    case Products::kBFloat16:
+      pack_bfloat16_panels(weight, result);
+      return;
+    case Products::kInt16:
+      pack_int16_panels(weight, result);
+      return;
+    case Products::kFloat32:
+      break;
   }
   const std::int64_t nr = kernels.gemm_nr, k = result.cols;
   result.bytes = allocate_aligned(static_cast<std::size_t>(round_up(result.rows, nr) * k) *
@@ -35,6 +42,10 @@ void pack_bfloat16(ConstView weight, PackedMatrix& result) {
 const float* PackedMatrix::floats() const {
   if (format != WeightFormat::kFloat32) fail_internal("a float32 weight was expected");
   return panels.data();
+}
+
+Products PackedMatrix::products() const {
+  return format == WeightFormat::kBFloat16 ? kernels->reduced_products : Products::kFloat32;
 }
 
 PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight, WeightFormat format) {
@@ -67,6 +78,7 @@ PackedMatrix pack_matrix(const KernelTable& kernels, ConstView weight, WeightFor
 }
 
 Panels panels_of(const PackedMatrix& weight) {
+  if (weight.products() != Products::kFloat32) fail_internal("products of float32 were expected");
   Panels panels{.first = 0, .count = weight.rows, .k = weight.cols, .columns = weight.rows};
   if (weight.format == WeightFormat::kBFloat16) {
     panels.halves = static_cast<const std::uint16_t*>(weight.bytes.get());
@@ -111,20 +123,39 @@ GemmActivation gemm_activation(Activation activation) {
   return kGemmNone;
 }
 
+namespace {
+
+// Of numbers of so many bytes, in blocks of k whose lengths are multiples of `step`. A block of B
+// holds as many bytes as one of floats.
+struct BlockNumbers {
+  std::int64_t bytes, step;
+};
+GemmPlan plan_blocks(const Context& ctx, GemmSize c, std::int64_t k, bool in_place,
+                     BlockNumbers numbers) {
+  const KernelTable& kernels = ctx.kernels;
+  const std::int64_t most = kernels.gemm_kc * std::int64_t{sizeof(float)} / numbers.bytes;
+  const std::int64_t k_blocks = std::max<std::int64_t>(1, (k + most - 1) / most);
+  // Where two blocks are packed at once, their partial sums stay in the first-level cache.
+  const bool one_block = k_blocks == 1 || (kernels.lanes > 8 && k <= 1024 && !in_place);
+  GemmPlan plan;
+  plan.k_block = one_block ? k : round_up((k + k_blocks - 1) / k_blocks, numbers.step);
+  plan.threads = threads_for(ctx.num_threads, c.rows * c.cols * k);
+  const std::int64_t row_bytes = numbers.bytes * std::max<std::int64_t>(plan.k_block, 256);
+  plan.row_block = near_rows(kernels, row_bytes, kernels.gemm_mr);
+  split_gemm(plan, c, {kernels.gemm_mr, kernels.gemm_nr});
+  return plan;
+}
+
+}  // namespace
+
 GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k,
                    bool in_place) {
-  const bool wide = ctx.kernels.lanes > 8;
-  const std::int64_t mr = ctx.kernels.gemm_mr, nr = ctx.kernels.gemm_nr;
-  GemmPlan plan;
-  const std::int64_t k_blocks =
-      std::max<std::int64_t>(1, (k + ctx.kernels.gemm_kc - 1) / ctx.kernels.gemm_kc);
-  // Where two blocks are packed at once, their partial sums stay in the first-level cache.
-  const bool one_block = k_blocks == 1 || (wide && k <= 1024 && !in_place);
-  plan.k_block = one_block ? k : round_up((k + k_blocks - 1) / k_blocks, 8);
-  plan.threads = threads_for(ctx.num_threads, m * n * k);
-  plan.row_block = near_rows(ctx.kernels, 4 * std::max<std::int64_t>(plan.k_block, 256), mr);
-  split_gemm(plan, {m, n}, {mr, nr});
-  return plan;
+  return plan_blocks(ctx, {m, n}, k, in_place, {sizeof(float), 8});
+}
+
+GemmPlan plan_int16(const Context& ctx, std::int64_t m, const PackedMatrix& weight, bool in_place) {
+  return plan_blocks(ctx, {m, weight.rows}, weight.cols, in_place,
+                     {sizeof(std::int16_t), kInt16Depth});
 }
 
 void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile) {
@@ -199,7 +230,7 @@ void linear(Context& ctx, ConstView x, const PackedMatrix& weight, const Epilogu
   if (epilogue.residual && epilogue.residual.numel() != out.numel()) {
     fail("linear: residual", out.shape.str(), epilogue.residual.shape.str());
   }
-  if (rounds_inputs(weight)) {
+  if (weight.products() == Products::kBFloat16) {
     bfloat16_linear(ctx, x, weight, epilogue, out);
     return;
   }

@@ -10,6 +10,8 @@
 
 namespace sam_rlx {
 
+enum class Products : std::int32_t;
+
 // A weight (rows = out features, cols = in features) in the panel layout of one kernel table.
 struct PackedMatrix {
   const KernelTable* kernels = nullptr;
@@ -17,13 +19,15 @@ struct PackedMatrix {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   Tensor panels;       // kFloat32
-  AlignedBlock bytes;  // kBFloat16: the same panels, or those of BFloat16GemmArgs where the table
-                       // has bfloat16_inputs; kInt8: those of PackInt8Args
-  Tensor scales;       // kInt8: of PackInt8Args too
-  std::vector<std::int32_t> sums;
+  AlignedBlock bytes;  // kBFloat16: the same panels, or those that the table's reduced_products
+                       // need; kInt8: those of PackInt8Args
+  Tensor scales;       // one for each row: of kInt8, and of kBFloat16 where products are of int16
+  std::vector<std::int32_t> sums;  // kInt8: of PackInt8Args too
 
   BlockRows blocks;  // kBlocks
 
+  // What products with it multiply.
+  Products products() const;
   // The panels of a float32 weight. Raises InternalError for another one: the caller computes with
   // the numbers themselves.
   const float* floats() const;

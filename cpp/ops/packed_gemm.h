@@ -64,6 +64,9 @@ struct GemmPlan {
 GemmPlan plan_gemm(const Context& ctx, std::int64_t m, std::int64_t n, std::int64_t k,
                    bool in_place);
 
+// The same for a weight of integers of 16 bits.
+GemmPlan plan_int16(const Context& ctx, std::int64_t m, const PackedMatrix& weight, bool in_place);
+
 // Cuts C into row blocks of at most plan.row_block rows, and smaller ones until plan.threads
 // threads have enough to do.
 void split_gemm(GemmPlan& plan, GemmSize c, GemmSize tile);
@@ -118,11 +121,12 @@ inline auto whole_rows(const float* matrix, std::int64_t length) {
   return rows;
 }
 
+constexpr std::int64_t kMaxMr = 64;
+
 // Packs rows [row, row + rows), inner indices [p0, p0 + k), into panels of mr rows.
 template <class Row, class At>
 void pack_segments(const KernelTable& kernels, const RowSegments<Row, At>& source, std::int64_t row,
                    std::int64_t rows, std::int64_t p0, std::int64_t k, float* out) {
-  constexpr std::int64_t kMaxMr = 64;
   const std::int64_t mr = kernels.gemm_mr;
   for (std::int64_t i = 0; i < rows; i += mr, out += k * mr) {
     const std::int64_t valid = std::min(mr, rows - i);
@@ -161,6 +165,40 @@ LeftOperand left_operand(const KernelTable& kernels, const RowSegments<Row, At>&
   return left_panels(kernels, packed, k);
 }
 
+// Columns [first, first + columns) of a result whose rows are `stride` numbers apart.
+struct ColumnsOf {
+  float* out = nullptr;
+  std::int64_t first = 0, stride = 0;
+};
+
+// What a task of a plan makes of its blocks of the k inner numbers, in order: step(g, p0)
+// multiplies those of [p0, p0 + g.k). The blocks before the last leave partial sums in C, or in
+// `partial` unless it is null, and the last one has the epilogue.
+template <class Step>
+void each_k_block(const GemmPlan& plan, const GemmPlan::Task& task, std::int64_t k,
+                  const Epilogue& epilogue, const ColumnsOf& result, float* partial, Step step) {
+  const std::int64_t col = result.first + task.col, position = task.row * result.stride + col;
+  GemmArgs g;
+  g.m = task.rows;
+  g.n = task.cols;
+  for (std::int64_t p0 = 0; p0 < k; p0 += plan.k_block) {
+    g.k = std::min(plan.k_block, k - p0);
+    const bool last = p0 + g.k == k, outside = partial != nullptr && !last;
+    g.accumulate = p0 > 0;
+    g.c = outside ? partial : result.out + position;
+    g.c_row_stride = outside ? plan.col_block : result.stride;
+    if (last) {
+      g.partial = partial;
+      g.partial_row_stride = plan.col_block;
+      g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + col;
+      g.activation = gemm_activation(epilogue.activation);
+      if (epilogue.residual) g.residual = epilogue.residual.data + position;
+      g.residual_row_stride = result.stride;
+    }
+    step(g, p0);
+  }
+}
+
 // out (m, columns) = activation(A W^T + bias) + residual, in the columns of the panels.
 template <class Row, class At>
 void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& source,
@@ -185,44 +223,18 @@ void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& sourc
 
   const auto task = [&](std::int64_t index, int thread) {
     float* const packed = buffers + thread * thread_size;
-    const auto [row, col, rows, cols] = plan.task(index);
-    const std::int64_t position = row * stride + weight.first + col;
-    GemmArgs g;
-    g.m = rows;
-    g.n = cols;
-    for (std::int64_t p0 = 0; p0 < k; p0 += plan.k_block) {
-      g.k = std::min(plan.k_block, k - p0);
-      g.a = left_operand(kernels, source, row, rows, p0, g.k, in_rows ? nullptr : packed);
-      const bool last = p0 + g.k == k;
-      g.accumulate = p0 > 0;
-      g.c = out + position;
-      g.c_row_stride = stride;
-      if (partial_outside) {
-        float* const partial = packed + pack_size;
-        g.partial = last ? partial : nullptr;
-        g.partial_row_stride = plan.col_block;
-        if (!last) {
-          g.c = partial;
-          g.c_row_stride = plan.col_block;
-        }
-      }
-      if (last) {
-        g.column_bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + weight.first + col;
-        g.activation = gemm_activation(epilogue.activation);
-        if (epilogue.residual) g.residual = epilogue.residual.data + position;
-        g.residual_row_stride = stride;
-      }
-      multiply_packed(kernels, weight, {col, p0}, g, packed + pack_size + partial_size);
-    }
+    const GemmPlan::Task t = plan.task(index);
+    float* const partial = partial_outside ? packed + pack_size : nullptr;
+    each_k_block(
+        plan, t, k, epilogue, {out, weight.first, stride}, partial,
+        [&](GemmArgs g, std::int64_t p0) {
+          g.a = left_operand(kernels, source, t.row, t.rows, p0, g.k, in_rows ? nullptr : packed);
+          multiply_packed(kernels, weight, {t.col, p0}, g, packed + pack_size + partial_size);
+        });
   };
   parallel_for(plan.loop(ctx, m * n * k), [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t i = begin; i < end; ++i) task(i, thread);
   });
-}
-
-// Whether products with a weight take bfloat16_gemm, for which inputs are rounded too.
-inline bool rounds_inputs(const PackedMatrix& weight) {
-  return weight.format == WeightFormat::kBFloat16 && weight.kernels->bfloat16_inputs;
 }
 
 // Rounds rows [row, row + rows) and packs them for bfloat16_gemm, each in round_up(k,
@@ -246,7 +258,7 @@ void pack_bfloat16_segments(const KernelTable& kernels, const RowSegments<Row, A
   }
 }
 
-// What a weight with rounds_inputs() takes: blocks of rows of whole tiles.
+// Blocks of rows of whole tiles, for a weight of such numbers.
 inline GemmPlan plan_bfloat16(const Context& ctx, std::int64_t m, const PackedMatrix& weight) {
   GemmPlan plan;
   plan.threads = threads_for(ctx.num_threads, m * weight.rows * weight.cols);
@@ -255,7 +267,7 @@ inline GemmPlan plan_bfloat16(const Context& ctx, std::int64_t m, const PackedMa
   return plan;
 }
 
-// The same for such a weight: a task packs its rows.
+// packed_gemm for such a weight: a task packs its rows.
 template <class Row, class At>
 void packed_bfloat16_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& source,
                           const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
@@ -283,14 +295,100 @@ void packed_bfloat16_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, A
                });
 }
 
-// The same with all columns of a weight.
+// Rows of A as integers of 16 bits, packed for int16_gemm: a block of inner numbers.
+struct Int16Rows {
+  std::int16_t* numbers = nullptr;
+  float* scale = nullptr;
+  float* gathered = nullptr;  // a panel of rows of several segments
+};
+
+// Room for `rows` of k inner numbers in each of so many threads, in the caller's scope.
+inline const Int16Rows* int16_rows(Context& ctx, std::int64_t rows, std::int64_t k, int threads) {
+  const std::int64_t mr = ctx.kernels.gemm_mr, whole = round_up(rows, mr);
+  auto* const out = ctx.workspace.array<Int16Rows>(threads);
+  std::generate_n(out, threads, [&] {
+    return Int16Rows{.numbers = ctx.workspace.array<std::int16_t>(whole * round_up(k, 2)),
+                     .scale = ctx.workspace.array<float>(whole),
+                     .gathered = ctx.workspace.array<float>(mr * k)};
+  });
+  return out;
+}
+
+// Packs rows [row, row + rows), inner indices [p0, p0 + k).
+template <class Row, class At>
+void pack_int16_segments(const KernelTable& kernels, const RowSegments<Row, At>& source,
+                         std::int64_t row, std::int64_t rows, std::int64_t p0, std::int64_t k,
+                         const Int16Rows& out) {
+  const std::int64_t mr = kernels.gemm_mr, length = source.length;
+  for (std::int64_t i = 0; i < rows; i += mr) {
+    const std::int64_t valid = std::min(mr, rows - i);
+    const float* pointers[kMaxMr];
+    for (std::int64_t r = 0; r < valid; ++r) {
+      if (source.matrix != nullptr) {
+        pointers[r] = source.matrix + (row + i + r) * length + p0;
+        continue;
+      }
+      const auto start = source.row(row + i + r);
+      float* to = out.gathered + r * k;
+      pointers[r] = to;
+      for (std::int64_t p = p0; p < p0 + k;) {
+        const std::int64_t offset = p % length, step = std::min(length - offset, p0 + k - p);
+        const float* const from = source.at(start, p / length);
+        if (from == nullptr) {
+          std::fill_n(to, step, 0.0F);
+        } else {
+          std::copy_n(from + offset, step, to);
+        }
+        to += step;
+        p += step;
+      }
+    }
+    kernels.pack_int16_left(pointers, valid, k, kInt16Left, out.numbers + i * round_up(k, 2),
+                            out.scale + i);
+  }
+}
+
+// packed_gemm for a weight of such numbers. A row has a scale in each block of k.
+template <class Row, class At>
+void packed_int16_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& source,
+                       const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
+  const KernelTable& kernels = ctx.kernels;
+  const std::int64_t n = weight.rows, k = weight.cols, depth = round_up(k, 2);
+  if (m == 0 || n == 0) return;
+  const bool in_place = epilogue.residual.data == out;
+  const GemmPlan plan = plan_int16(ctx, m, weight, in_place);
+  const bool partial_outside = plan.k_block < k && in_place;
+  const std::int64_t partial_size = partial_outside ? plan.row_block * plan.col_block : 0;
+  const Workspace::Scope scratch(ctx.workspace);
+  const Int16Rows* const packed = int16_rows(ctx, plan.row_block, plan.k_block, plan.threads);
+  float* const partials = ctx.workspace.array<float>(plan.threads * partial_size);
+  const auto* const panels = static_cast<const std::int16_t*>(weight.bytes.get());
+  parallel_for(plan.loop(ctx, m * n * k), [&](std::int64_t begin, std::int64_t end, int thread) {
+    const Int16Rows& rows = packed[thread];
+    float* const partial = partial_outside ? partials + thread * partial_size : nullptr;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const GemmPlan::Task t = plan.task(i);
+      each_k_block(
+          plan, t, k, epilogue, {out, 0, n}, partial, [&](const GemmArgs& g, std::int64_t p0) {
+            pack_int16_segments(kernels, source, t.row, t.rows, p0, g.k, rows);
+            const std::int16_t* const b = panels + t.col * depth + p0 * kernels.gemm_nr;
+            kernels.int16_gemm({g, rows.numbers, rows.scale, b, k, weight.scales.data() + t.col});
+          });
+    }
+  });
+}
+
+// packed_gemm with all columns of a weight, whatever it multiplies.
 template <class Row, class At>
 void packed_gemm(Context& ctx, std::int64_t m, const RowSegments<Row, At>& source,
                  const PackedMatrix& weight, const Epilogue& epilogue, float* out) {
-  if (rounds_inputs(weight)) {
-    packed_bfloat16_gemm(ctx, m, source, weight, epilogue, out);
-  } else {
-    packed_gemm(ctx, m, source, panels_of(weight), epilogue, out);
+  switch (weight.products()) {
+    case Products::kBFloat16:
+      return packed_bfloat16_gemm(ctx, m, source, weight, epilogue, out);
+    case Products::kInt16:
+      return packed_int16_gemm(ctx, m, source, weight, epilogue, out);
+    case Products::kFloat32:
+      return packed_gemm(ctx, m, source, panels_of(weight), epilogue, out);
   }
 }
 

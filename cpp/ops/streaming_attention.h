@@ -35,7 +35,7 @@ struct AttentionSizes {
   std::int64_t row_stride = 0;
   // What queries, keys, values and the softmax's weights are rounded to for their products; sums,
   // scores and the softmax stay float32.
-  AttentionProducts products = AttentionProducts::kFloat32;
+  Products products = Products::kFloat32;
 };
 
 // Where a query lies in its window.
@@ -117,8 +117,8 @@ class AttentionTiles {
   void attend_int16(const Panel& p, const UnitKeys& at, const SoftmaxColumnsArgs& softmax) const;
   template <class Float>
   auto bfloat16_values(Float* packed, std::int64_t key) const;
-  bool bfloat16() const { return sizes_.products == AttentionProducts::kBFloat16; }
-  bool int16() const { return sizes_.products == AttentionProducts::kInt16; }
+  bool bfloat16() const { return sizes_.products == Products::kBFloat16; }
+  bool int16() const { return sizes_.products == Products::kInt16; }
   std::int64_t lanes_of(std::int64_t count) const { return round_up(count, kernels_.lanes); }
 
   const KernelTable& kernels_;
@@ -162,8 +162,8 @@ class StreamingAttention {
     tiles_.pack_tables(tables_);
     scratch_ = ctx_.workspace.array<float>(threads_ * tiles_.thread_floats());
     in_place_ = sizes_.row_stride > 0 && sizes_.max_keys <= kKeysInPlace &&
-                sizes_.products == AttentionProducts::kFloat32 && sizes_.rel_h == nullptr &&
-                !sizes_.bias && !sizes_.pair_bias;
+                sizes_.products == Products::kFloat32 && sizes_.rel_h == nullptr && !sizes_.bias &&
+                !sizes_.pair_bias;
     // Packed keys and values stay in the cache of the thread that packs them, when there are
     // enough units for all threads and they are small; else all units are packed first.
     if (!in_place_ && sizes_.units >= 4 * threads_ && sizes_.max_keys <= kSmallKeys) {

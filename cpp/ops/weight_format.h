@@ -8,7 +8,8 @@ namespace sam_rlx {
 enum class WeightFormat {
   kFloat32,
   kBFloat16,  // the upper halves of float32: widened while they are multiplied, or inputs become
-              // such halves too, where the processor multiplies these faster
+              // such halves too, where the processor multiplies these faster; or both become
+              // integers of 16 bits, where it multiplies those faster
   kInt8,      // bytes and one scale a row; inputs become bytes too, see ops/linear.h
   kBlocks,    // as a GGUF file packs them; the product is that of the unpacked numbers, to the bit
 };

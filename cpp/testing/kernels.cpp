@@ -92,6 +92,16 @@ Prepared bfloat16_gemm(const KernelTable& t) {
   return {[=, &t] { t.bfloat16_gemm({product(c), a->data(), kWidth, b->data()}); }, {kProduct}};
 }
 
+Prepared int16_gemm(const KernelTable& t) {
+  const auto a = numbers<std::int16_t>(up(kRows, t.gemm_mr) * kWidth);
+  const auto b = numbers<std::int16_t>(up(kWidth, t.gemm_nr) * kWidth);
+  const auto scale = floats(up(kWidth, t.gemm_nr)), c = floats(kBlock);
+  return {[=, &t] {
+            t.int16_gemm({product(c), a->data(), scale->data(), b->data(), kWidth, scale->data()});
+          },
+          {kProduct}};
+}
+
 Prepared int8_gemm(const KernelTable& t) {
   const std::int64_t n = up(kWidth, t.gemm_nr);
   const auto a = numbers<std::uint8_t>(kBlock);
@@ -109,6 +119,14 @@ Prepared pack_weight(const KernelTable& t) {
   const auto w = floats(kWeight), out = floats(up(kWidth, t.gemm_nr) * kWidth);
   return {[=, &t] { t.pack_weight(w->data(), kWidth, kWidth, kWidth, out->data()); },
           bytes(8.0 * kWeight)};
+}
+
+Prepared pack_int16_weight(const KernelTable& t) {
+  const std::int64_t n = up(kWidth, t.gemm_nr);
+  const auto w = floats(kWeight), scale = floats(n);
+  const auto out = numbers<std::int16_t>(n * kWidth);
+  return {[=, &t] { t.pack_int16_weight(w->data(), kWidth, kWidth, out->data(), scale->data()); },
+          bytes(6.0 * kWeight)};
 }
 
 Prepared pack_int8_weight(const KernelTable& t) {
@@ -440,6 +458,8 @@ constexpr KernelBench kBenches[] = {
     {"pack_int16_rows", "768xnr", pack_int16_rows},
     {"pack_int16_left", "128x768", pack_int16_left},
     {"pack_int16_left_columns", "768x128", pack_int16_left_columns},
+    {"pack_int16_weight", "768x768", pack_int16_weight},
+    {"int16_gemm", "128x768x768", int16_gemm},
     {"attend_int16", "128 keys of 64", attend_int16},
     {"pair_products", "64x128", pair_products},
     {"position_scores", "64 positions, 7 maps", position_scores},

@@ -291,12 +291,12 @@ void register_maps(py::module_& m) {
       "x"_a, "isa"_a = py::none(), "num_threads"_a = 1);
 }
 
-constexpr std::pair<const char*, AttentionProducts> kProducts[] = {
-    {"float32", AttentionProducts::kFloat32},
-    {"bfloat16", AttentionProducts::kBFloat16},
-    {"int16", AttentionProducts::kInt16},
+constexpr std::pair<const char*, Products> kProducts[] = {
+    {"float32", Products::kFloat32},
+    {"bfloat16", Products::kBFloat16},
+    {"int16", Products::kInt16},
 };
-AttentionProducts products_named(const std::string& name) {
+Products products_named(const std::string& name) {
   for (const auto& [known, products] : kProducts) {
     if (name == known) return products;
   }
@@ -305,7 +305,7 @@ AttentionProducts products_named(const std::string& name) {
 // What attention beside layers of a format multiplies.
 const char* attention_products(const std::string& format, const Isa& isa) {
   TestContext test(isa, 1);
-  const AttentionProducts found = products_beside(test.context, weight_format_named(format));
+  const Products found = products_beside(test.context, weight_format_named(format));
   for (const auto& [name, products] : kProducts) {
     if (products == found) return name;
   }

@@ -234,8 +234,9 @@ def load_model(
     precision : {"float32", "bfloat16", "int8"}, optional
         How the large linear layers hold their weights and compute, whatever the file holds.
         ``"float32"``, the default for float files. ``"bfloat16"`` halves the weights in memory;
-        arithmetic is float32, except on processors with AVX-512 BF16, AMX or ARM's BF16, where
-        inputs are rounded too. ``"int8"`` rounds weights and, while layers run, inputs to 8 bits;
+        inputs are rounded too on processors with AVX-512 BF16, AMX or ARM's BF16, and with AVX2 or
+        VNNI, where weights and inputs become integers of 16 bits; elsewhere arithmetic is float32.
+        ``"int8"`` rounds weights and, while layers run, inputs to 8 bits;
         it is faster and smaller, and masks differ a little. The docs tell which layers. Without
         it, large matrices of a GGUF file stay packed in memory and are unpacked while they are
         multiplied, which changes no bit.

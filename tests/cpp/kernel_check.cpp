@@ -76,6 +76,8 @@ constexpr Checked kChecked[] = {
     {"pack_int16_rows", check_int16, silence<&Table::pack_int16_rows>},
     {"pack_int16_left", check_int16, silence<&Table::pack_int16_left>},
     {"pack_int16_left_columns", check_int16, silence<&Table::pack_int16_left_columns>},
+    {"pack_int16_weight", check_int16_gemm, silence<&Table::pack_int16_weight>},
+    {"int16_gemm", check_int16_gemm, silence<&Table::int16_gemm>},
     {"attend_int16", check_int16, silence<&Table::attend_int16>},
     {"unpack_columns", check_softmax, silence<&Table::unpack_columns>},
     {"exp_columns", check_exp_columns, silence<&Table::exp_columns>},

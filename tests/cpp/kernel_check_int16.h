@@ -1,4 +1,4 @@
-// Checks of attention in integers of 16 bits: parts of kernel_check.cpp.
+// Checks of products and attention in integers of 16 bits: parts of kernel_check.cpp.
 
 #pragma once
 
@@ -11,6 +11,7 @@
 
 #include "kernel_check.h"
 #include "kernel_check_attention.h"
+#include "kernel_check_products.h"
 #include "ops/operands.h"
 
 namespace {
@@ -68,6 +69,82 @@ void check_int16_packing(const sam_rlx::KernelTable& table) {
       pack_columns();
       for (std::int64_t i = 0; i < m; ++i) {
         if (std::isnan(scale[static_cast<std::size_t>(i)]) != (i == 0)) test.fail("scale of NaN");
+      }
+    }
+  }
+}
+
+// The numbers (rows, k) for which the integers of panels of `width` stand.
+Floats from_int16(const Integers& panels, const Floats& scale, std::int64_t width,
+                  std::int64_t rows, std::int64_t k) {
+  const sam_rlx::PanelShape shape{static_cast<std::int32_t>(width), 2};
+  Floats out;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t p = 0; p < k; ++p) {
+      const std::int64_t at = sam_rlx::panel_position(shape, (k + 1) / 2 * 2, i, p);
+      out.push_back(panels[static_cast<std::size_t>(at)] * scale[static_cast<std::size_t>(i)]);
+    }
+  }
+  return out;
+}
+
+// A weight as pack_int16_weight leaves it: no number further from its own than half a step, no step
+// larger than it needs to be, and no block whose products could leave 32 bits.
+void check_int16_weight(const Case& test, const Product& product, const Integers& panels,
+                        const Floats& scale, std::int64_t nr) {
+  const std::int64_t k = product.k;
+  const Floats found = from_int16(panels, scale, nr, product.n, k);
+  for (std::int64_t j = 0; j < product.n; ++j) {
+    const double step = scale[static_cast<std::size_t>(j)];
+    double most = 0.0, block = 0.0, largest_block = 0.0, rounded_block = 0.0;
+    for (std::int64_t p = 0; p < k; ++p) {
+      if (p % sam_rlx::kInt16Depth == 0) block = rounded_block = 0.0;
+      const double number = at(product.w, k, j, p), integer = at(found, k, j, p);
+      if (std::abs(integer - number) > 0.51 * step) return test.fail("pack_int16_weight");
+      most = std::max(most, std::abs(number));
+      largest_block = std::max(largest_block, block += std::abs(number));
+      rounded_block += std::abs(integer);
+      const double limit = static_cast<double>(0x7FFFFFFF / sam_rlx::kInt16Left) * step;
+      if (rounded_block > limit * (1.0 + 1e-6)) return test.fail("sums of pack_int16_weight");
+    }
+    const double needed = std::max(most / 32767.0, largest_block / sam_rlx::kInt16Sum);
+    if (std::abs(step - needed) > 1e-6 * needed) test.fail("scale of pack_int16_weight");
+  }
+}
+
+// With `whole`, all products of a block are as large as they may be, and of one sign.
+void check_int16_gemm(const sam_rlx::KernelTable& table) {
+  const std::int64_t mr = table.gemm_mr, nr = table.gemm_nr;
+  const auto up = [](std::int64_t count, std::int64_t by) {
+    return static_cast<std::size_t>((count + by - 1) / by * by);
+  };
+  for (const std::int64_t m : {1, 5, 14, 45}) {
+    for (const std::int64_t n : {1, 15, 33}) {
+      for (const std::int64_t k : {1, 2, 33, 64, 255, 257, 700}) {
+        for (const bool whole : {false, true}) {
+          Case test("int16_gemm", {m, n, k, whole});
+          Product product(test, m, n, k);
+          if (whole) {
+            std::fill(product.a.begin(), product.a.end(), 1.0F);
+            std::fill(product.w.begin(), product.w.end(), -1.0F);
+          }
+          const auto depth = static_cast<std::size_t>((k + 1) / 2 * 2);
+          Integers a(up(m, mr) * depth), w(up(n, nr) * depth, 1);
+          Floats a_scale(up(m, mr)), w_scale(up(n, nr), 1.0F);
+          table.pack_int16_left(rows_of(product.a, m, k).data(), m, k, sam_rlx::kInt16Left,
+                                a.data(), a_scale.data());
+          table.pack_int16_weight(product.w.data(), n, k, w.data(), w_scale.data());
+          check_int16_weight(test, product, w, w_scale, nr);
+          Floats c(static_cast<std::size_t>(m * n), -1.0F);
+          sam_rlx::Int16GemmArgs g{product.target(), a.data(), a_scale.data(),
+                                   w.data(),         k,        w_scale.data()};
+          g.target.c = c.data();
+          table.int16_gemm(g);
+          test.expect(
+              "int16_gemm",
+              truth_of(product, from_int16(a, a_scale, mr, m, k), from_int16(w, w_scale, nr, n, k)),
+              c);
+        }
       }
     }
   }

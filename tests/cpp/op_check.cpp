@@ -16,10 +16,10 @@
 
 namespace {
 
-using sam_rlx::AttentionProducts;
 using sam_rlx::ConstView;
 using sam_rlx::Context;
 using sam_rlx::KernelTable;
+using sam_rlx::Products;
 using sam_rlx::Tensor;
 using sam_rlx::View;
 using sam_rlx::WeightFormat;
@@ -54,7 +54,8 @@ Tensor run_linear(const KernelTable& table, const Tensor& x, const Tensor& w, We
   return out;
 }
 
-// Bytes: the bits of the generic table. bfloat16: near the float64 sum of rounded numbers.
+// Bytes: the bits of the generic table. bfloat16: near the float64 sum of rounded numbers, or of
+// the numbers themselves where products are of integers.
 void check_linear(const KernelTable& table, std::int64_t m, std::int64_t n, std::int64_t k) {
   const Tensor x = random_tensor({m, k}), w = random_tensor({n, k});
   const Tensor bytes = run_linear(table, x, w, WeightFormat::kInt8);
@@ -62,23 +63,26 @@ void check_linear(const KernelTable& table, std::int64_t m, std::int64_t n, std:
   const auto size = static_cast<std::size_t>(m * n) * sizeof(float);
   expect(std::memcmp(bytes.data(), same.data(), size) == 0, table, "int8 linear", k);
   const Tensor y = run_linear(table, x, w, WeightFormat::kBFloat16);
+  const bool halves = table.reduced_products == Products::kBFloat16;
+  const bool integers = table.reduced_products == Products::kInt16;
+  const double bound = integers ? 1e-3 : 1e-5;
   bool near = true;
   for (std::int64_t i = 0; i < m * n; ++i) {
     double sum = 0.0, magnitude = 0.0;
     for (std::int64_t p = 0; p < k; ++p) {
-      const float a = x.data()[i / n * k + p];
-      const double product = static_cast<double>(table.bfloat16_inputs ? to_bfloat16(a) : a) *
-                             static_cast<double>(to_bfloat16(w.data()[i % n * k + p]));
+      const float a = x.data()[i / n * k + p], b = w.data()[i % n * k + p];
+      const double product = static_cast<double>(halves ? to_bfloat16(a) : a) *
+                             static_cast<double>(integers ? b : to_bfloat16(b));
       sum += product;
       magnitude += std::abs(product);
     }
-    near = near && std::abs(static_cast<double>(y.data()[i]) - sum) <= 1e-5 * magnitude;
+    near = near && std::abs(static_cast<double>(y.data()[i]) - sum) <= bound * magnitude;
   }
   expect(near, table, "bfloat16 linear", k);
 }
 
 Tensor run_attention(const KernelTable& table, const Tensor& qkv, std::int64_t heads,
-                     AttentionProducts products) {
+                     Products products) {
   sam_rlx::Workspace workspace;
   Context ctx{table, workspace, kThreads};
   const std::int64_t height = qkv.shape()[1], width = qkv.shape()[2], channels = qkv.shape()[3] / 3;
@@ -98,15 +102,14 @@ void check_attention(const KernelTable& table, std::int64_t height, std::int64_t
                      std::int64_t heads, std::int64_t dim) {
   Tensor qkv = random_tensor({1, height, width, 3 * heads * dim});
   for (std::int64_t i = 0; i < qkv.numel(); ++i) qkv.data()[i] = to_bfloat16(qkv.data()[i]);
-  const Tensor truth =
-      run_attention(sam_rlx::generic_kernels(), qkv, heads, AttentionProducts::kFloat32);
-  for (const auto products : {AttentionProducts::kBFloat16, AttentionProducts::kInt16}) {
+  const Tensor truth = run_attention(sam_rlx::generic_kernels(), qkv, heads, Products::kFloat32);
+  for (const auto products : {Products::kBFloat16, Products::kInt16}) {
     const Tensor found = run_attention(table, qkv, heads, products);
     bool near = true;
     for (std::int64_t i = 0; i < found.numel(); ++i) {
       near = near && std::abs(found.data()[i] - truth.data()[i]) <= 1.0F / 256.0F;
     }
-    const bool halves = products == AttentionProducts::kBFloat16;
+    const bool halves = products == Products::kBFloat16;
     expect(near, table, halves ? "bfloat16 attention" : "attention of 16 bits", height * width);
   }
 }

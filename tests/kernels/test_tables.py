@@ -46,7 +46,7 @@ def expected_work(nr):
     """
     block, weight = 128 * 768, 768 * 768
     flop = {
-        **dict.fromkeys(("gemm", "bfloat16_gemm", "int8_gemm"), 2 * 128 * 768 * 768),
+        **dict.fromkeys(("gemm", "bfloat16_gemm", "int16_gemm", "int8_gemm"), 2 * 128 * 768 * 768),
         "attend_columns": 2 * (2 * 512 * 64 * nr),  # scores and values
         "attend_int16": 2 * (2 * 128 * 64 * nr),
         "pair_products": 3 * (2 * 64 * 128 * nr),
@@ -64,6 +64,7 @@ def expected_work(nr):
         ),
         "pack_weight": (4 + 4) * weight,
         "pack_int8_weight": (4 + 1) * weight,
+        "pack_int16_weight": (4 + 2) * weight,
         "quantize_rows": (4 + 1) * block,
         **dict.fromkeys(("pack_bfloat16_rows", "pack_int16_rows"), (4 + 2) * 768 * nr),
         "softmax_columns": (4 + 4) * 512 * nr,

@@ -12,7 +12,7 @@ import sam_rlx
 from sam_rlx.model import find_checkpoint
 from support import tiny_edgetam, tiny_mobile_sam, tiny_sam3, tiny_sam3_1
 from support.cases import quick
-from support.ops import BFLOAT16_ISAS, ISAS, THREADS
+from support.ops import ISAS, THREADS, WIDENED_ISAS
 
 ROOT = Path(__file__).parents[2]
 
@@ -163,10 +163,10 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_what_int8_leaves_is_bfloat16_where_the_processor_multiplies_it(testing, isa):
+def test_what_int8_leaves_has_16_bits_where_these_are_multiplied_faster(testing, isa):
     for name in PATTERNS:
         checkpoint = str(find_checkpoint(name))
-        expected = {p: f[isa in BFLOAT16_ISAS] for (n, p), f in FORMATS.items() if n == name}
+        expected = {p: f[isa not in WIDENED_ISAS] for (n, p), f in FORMATS.items() if n == name}
         found = testing.weight_formats(checkpoint, "int8", isa, list(expected))
         assert dict(zip(expected, found, strict=True)) == expected
         assert set(testing.weight_formats(checkpoint, "float32", isa, list(expected))) == {

@@ -15,6 +15,13 @@ _testing = pytest.importorskip("sam_rlx._testing", reason="built without SAM_RLX
 ISAS = _testing.available_isas()
 # Those that multiply bfloat16 itself: there inputs are rounded like weights.
 BFLOAT16_ISAS = [isa for isa in ISAS if isa in ("amx", "avx512_bf16", "neon_bf16")]
+# Those that multiply integers of 16 bits faster than float32: there weights of 16 bits and their
+# inputs are such integers, with a scale for each row.
+INT16_ISAS = [isa for isa in ISAS if isa in ("avx2", "avx2_vnni", "avx512_vnni")]
+# Others multiply float32 with weights that they widen.
+WIDENED_ISAS = [isa for isa in ISAS if isa not in (*BFLOAT16_ISAS, *INT16_ISAS)]
+# Of the largest result, for normal numbers: what rounding to such integers costs.
+INT16_ERROR = 2.0**-11
 THREADS = (1, 2, 3)
 op = _testing.op
 
@@ -91,12 +98,15 @@ def check_bfloat16(
 ) -> None:
     """Hold an op to `formula` of what it multiplies.
 
-    These are rounded weights, and rounded inputs where the processor multiplies bfloat16.
+    These are rounded weights, and rounded inputs where the processor multiplies bfloat16; or the
+    numbers themselves, nearly, where it multiplies integers.
     """
-    widened = [isa for isa in ISAS if isa not in BFLOAT16_ISAS]
-    for isas, inputs in ((widened, x), (BFLOAT16_ISAS, to_bfloat16(x))):
+    for isas, inputs in ((WIDENED_ISAS, x), (BFLOAT16_ISAS, to_bfloat16(x))):
         truth = formula(inputs, to_bfloat16(weight))
         check(name, truth, x, weight, *args, isas=isas, format="bfloat16", **kwargs)
+    truth = formula(x, weight)
+    kwargs["bound"] = INT16_ERROR * float(np.abs(truth).max(initial=0))
+    check(name, truth, x, weight, *args, isas=INT16_ISAS, format="bfloat16", **kwargs)
 
 
 def torch_bound(truth: NDArray[np.float64], rival: Any) -> float:

@@ -240,9 +240,8 @@ void sam_rlx::amx_kernels(KernelTable& table) noexcept {
   table.block_bytes = 640 * 1024;  // docs/develop/optimizations.md: amx-blocks
   table.int8_mr = kBlockRows;
   table.int8_gemm = int8_gemm_tiles;
-  table.bfloat16_inputs = true;
   table.bfloat16_tiles = true;
-  table.attention_products = AttentionProducts::kBFloat16;
+  table.reduced_products = Products::kBFloat16;
   table.bfloat16_gemm = bfloat16_gemm_tiles;
   table.softmax_bfloat16 = softmax_bfloat16;
 }

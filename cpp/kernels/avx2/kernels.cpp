@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kName = "avx2";
 constexpr Index kBlockBytes = 160 * 1024;  // docs/develop/optimizations.md: cache-blocks
-constexpr auto kAttentionProducts = sam_rlx::AttentionProducts::kInt16;
+constexpr auto kReducedProducts = sam_rlx::Products::kInt16;
 // docs/develop/optimizations.md: register-tile, eight-steps, next-panel, last-rows.
 constexpr int kInt8Mr = 4;
 // 16 columns of so many rows of B stay in a first-level cache of 32 KB while A and C pass by.

@@ -16,9 +16,10 @@ constexpr const char* kName = "avx512";
 constexpr Index kBlockBytes = 320 * 1024;  // docs/develop/optimizations.md: twice-the-rows
 constexpr int kInt8Mr = 6;                 // docs/develop/optimizations.md: register-tile
 
-constexpr auto kAttentionProducts = sam_rlx::AttentionProducts::kFloat32;
+constexpr auto kReducedProducts = sam_rlx::Products::kFloat32;
 constexpr auto softmax_columns = sam_rlx::avx512_softmax_columns;
 constexpr auto attend_columns = sam_rlx::avx512_attend_columns;
+constexpr auto int16_gemm = sam_rlx::avx512_int16_gemm;
 constexpr auto attend_int16 = sam_rlx::avx512_attend_int16;
 constexpr auto unpack_columns = sam_rlx::avx512_unpack_columns;
 

@@ -66,8 +66,7 @@ void bfloat16_gemm_pairs(const sam_rlx::BFloat16GemmArgs& g) noexcept {
 
 void sam_rlx::avx512_bf16_kernels(KernelTable& table) noexcept {
   table.name = "avx512_bf16";
-  table.bfloat16_inputs = true;
-  table.attention_products = AttentionProducts::kBFloat16;
+  table.reduced_products = Products::kBFloat16;
   table.bfloat16_gemm = bfloat16_gemm_pairs;
   table.softmax_bfloat16 = softmax_bfloat16;
 }

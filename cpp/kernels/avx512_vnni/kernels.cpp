@@ -19,6 +19,8 @@ SAM_RLX_INLINE void dot2(IntVec& c, Pairs a, Pairs b) {
 
 // clang-format off
 #include "kernels/bodies/int8_gemm.inl"
+#include "kernels/bodies/int16_products.inl"
+#include "kernels/bodies/int16_gemm.inl"
 #include "kernels/bodies/softmax_columns.inl"
 #include "kernels/bodies/attention_tiles.inl"
 #include "kernels/bodies/attention_int16.inl"
@@ -30,6 +32,7 @@ void sam_rlx::avx512_vnni_kernels(KernelTable& table) noexcept {
   table.name = "avx512_vnni";
   table.int8_mr = kInt8Mr;
   table.int8_gemm = int8_gemm;
+  table.int16_gemm = int16_gemm;
   table.attend_int16 = attend_int16;
-  table.attention_products = AttentionProducts::kInt16;
+  table.reduced_products = Products::kInt16;
 }

@@ -9,6 +9,8 @@
 #include "kernels/bodies/softmax_columns.inl"
 #include "kernels/bodies/attention_tiles.inl"
 #include "kernels/bodies/attention.inl"
+#include "kernels/bodies/int16_products.inl"
+#include "kernels/bodies/int16_gemm.inl"
 #include "kernels/bodies/attention_int16.inl"
 #include "kernels/bodies/others.inl"
 // clang-format on

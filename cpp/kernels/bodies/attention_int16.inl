@@ -1,5 +1,4 @@
-// Streaming attention whose products are of integers of 16 bits, two by two: see AttendInt16Args. A
-// word holds two of them, so that panels of words are what panels of floats are elsewhere.
+// Streaming attention whose products are of integers of 16 bits: see AttendInt16Args.
 //
 // The weights of a block of keys are integers up to kInt16Weight, which stands for the largest
 // weight of the block, so that a block of small weights has as many of them as others. `grow` is
@@ -10,18 +9,7 @@ template <int V, class Scale, class End>
 SAM_RLX_INLINE void sum_int16(const float* a, const float* b, Index words, Vec (&acc)[kMr][V],
                               Scale scale, End end) {
   IntVec sums[kMr][V];
-  for_each<kMr>([&](auto r) SAM_RLX_INLINED {
-    for_each<V>([&](auto v) SAM_RLX_INLINED { sums[r.value][v.value] = int_zero(); });
-  });
-  for (; words > 0; --words, a += kMr, b += kNr) {
-    Pairs right[V];
-    for_each<V>([&](auto v) SAM_RLX_INLINED { right[v.value] = load_pairs(b + v.value * kLanes); });
-    for_each<kMr>([&](auto r) SAM_RLX_INLINED {
-      const Pairs left = set1_pairs(a + r.value);
-      for_each<V>([&](auto v)
-                      SAM_RLX_INLINED { dot2(sums[r.value][v.value], left, right[v.value]); });
-    });
-  }
+  sum_words(a, b, words, sums);
   for_each<kMr>([&](auto r) SAM_RLX_INLINED {
     for_each<V>([&](auto v) SAM_RLX_INLINED {
       acc[r.value][v.value] = mul(to_float(sums[r.value][v.value]), scale(r, v));

@@ -44,7 +44,9 @@ SAM_RLX_INLINE void each_tile(const sam_rlx::GemmArgs& g, Tile tile) {
   t.g = &g;
   t.k = g.k;
   t.last = true;
-  t.partial = g.c;
+  t.accumulate = g.accumulate;
+  t.partial = g.partial != nullptr ? g.partial : g.c;
+  t.partial_stride = g.partial != nullptr ? g.partial_row_stride : g.c_row_stride;
   for (t.col = 0; t.col < g.n; t.col += kNr) {
     t.cols = smaller(g.n - t.col, kNr);
     for (t.row = 0; t.row < g.m; t.row += Rows) {

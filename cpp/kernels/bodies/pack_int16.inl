@@ -1,4 +1,4 @@
-// Floats to integers of 16 bits, two in each word: operands of attend_int16.
+// Floats to integers of 16 bits, two in each word: operands of int16_gemm and attend_int16.
 
 // The largest number, in absolute value, of each lane, and whether all were finite.
 struct LaneRange {
@@ -68,8 +68,7 @@ void pack_int16_left(const float* const* rows, Index m, Index k, float limit, st
       RowScale row{0.0F, 0.0F};
       if (i + r < m) {
         const RowRange range = row_range(rows[i + r], k);
-        const float most = range.high > -range.low ? range.high : -range.low;
-        row = row_scale(range, most / limit);
+        row = row_scale(range, largest(range) / limit);
       }
       scale[i + r] = row.scale;
       inverse[r] = row.inverse;
@@ -84,6 +83,46 @@ void pack_int16_left(const float* const* rows, Index m, Index k, float limit, st
         pointers[r] = to;
       }
       pack_a_rows(pointers, (n + 1) / 2, words + p / 2 * kMr);
+    }
+  }
+}
+
+// The scale of a column of B, given as k numbers side by side: see kInt16Sum.
+SAM_RLX_INLINE RowScale column_scale(const float* column, Index k) {
+  constexpr float kLargest = 32767.0F;
+  const RowRange range = row_range(column, k);
+  float scale = largest(range) / kLargest;
+  for (Index p = 0; p < k; p += sam_rlx::kInt16Depth) {
+    Vec sum = zero();
+    for (Index q = p; q < smaller(p + sam_rlx::kInt16Depth, k); q += kLanes) {
+      sum = fma(abs(load_cols(column + q, k - q)), set1(1.0F / sam_rlx::kInt16Sum), sum);
+    }
+    const float block = reduce_add(sum);
+    scale = block > scale ? block : scale;
+  }
+  return row_scale(range, scale);
+}
+
+void pack_int16_weight(const float* weight, Index n, Index k, std::int16_t* out,
+                       float* scale) noexcept {
+  constexpr Index kSlice = 64;  // numbers of a column
+  auto* words = reinterpret_cast<float*>(out);
+  for (Index j = 0; j < n; j += kNr) {
+    const Index columns = smaller(kNr, n - j);
+    float inverse[kNr];
+    for (Index i = 0; i < kNr; ++i) {
+      const RowScale column = i < columns ? column_scale(weight + (j + i) * k, k) : RowScale{};
+      scale[j + i] = column.scale;
+      inverse[i] = column.inverse;
+    }
+    for (Index p = 0; p < k; p += kSlice) {
+      alignas(64) float packed[kNr * kSlice / 2];
+      const Index count = smaller(kSlice, k - p), width = (count + 1) / 2;
+      for (Index i = 0; i < columns; ++i) {
+        row_words(weight + (j + i) * k + p, count, inverse[i], packed + i * width);
+      }
+      pack_weight(packed, width, columns, width, words);
+      words += width * kNr;
     }
   }
 }

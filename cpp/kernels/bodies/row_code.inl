@@ -3,6 +3,11 @@
 
 constexpr float kSmallestNormal = 1.17549435e-38F;
 
+// The largest of a row's numbers without their signs.
+SAM_RLX_INLINE float largest(const RowRange& row) {
+  return row.high > -row.low ? row.high : -row.low;
+}
+
 // The scale of a row and its inverse. A row of zeros has the inverse 0; a row with NaN or infinity
 // has the scale NaN.
 struct RowScale {

@@ -17,7 +17,7 @@ constexpr int kNv = 2;
 
 constexpr const char* kName = "generic";
 constexpr Index kBlockBytes = 160 * 1024;
-constexpr auto kAttentionProducts = sam_rlx::AttentionProducts::kFloat32;
+constexpr auto kReducedProducts = sam_rlx::Products::kFloat32;
 // Not measured; docs/develop/optimizations.md: register-tile.
 constexpr int kMr = 4;
 constexpr int kInt8Mr = 4;

@@ -12,6 +12,8 @@ namespace {
 #include "kernels/bodies/softmax_columns.inl"
 #include "kernels/bodies/attention_tiles.inl"
 #include "kernels/bodies/attention.inl"
+#include "kernels/bodies/int16_products.inl"
+#include "kernels/bodies/int16_gemm.inl"
 #include "kernels/bodies/attention_int16.inl"
 // clang-format on
 
@@ -20,6 +22,8 @@ namespace {
 void sam_rlx::neon_softmax_columns(const SoftmaxColumnsArgs& s) noexcept { softmax_columns(s); }
 
 void sam_rlx::neon_attend_columns(const AttendColumnsArgs& args) noexcept { attend_columns(args); }
+
+void sam_rlx::neon_int16_gemm(const Int16GemmArgs& g) noexcept { int16_gemm(g); }
 
 void sam_rlx::neon_attend_int16(const AttendInt16Args& args) noexcept { attend_int16(args); }
 

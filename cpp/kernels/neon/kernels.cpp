@@ -17,9 +17,10 @@ constexpr const char* kName = "neon";
 constexpr Index kBlockBytes = 320 * 1024;
 constexpr int kInt8Mr = 4;
 
-constexpr auto kAttentionProducts = sam_rlx::AttentionProducts::kFloat32;
+constexpr auto kReducedProducts = sam_rlx::Products::kFloat32;
 constexpr auto softmax_columns = sam_rlx::neon_softmax_columns;
 constexpr auto attend_columns = sam_rlx::neon_attend_columns;
+constexpr auto int16_gemm = sam_rlx::neon_int16_gemm;
 constexpr auto attend_int16 = sam_rlx::neon_attend_int16;
 constexpr auto unpack_columns = sam_rlx::neon_unpack_columns;
 

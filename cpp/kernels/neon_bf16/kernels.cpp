@@ -115,8 +115,7 @@ void bfloat16_gemm(const sam_rlx::BFloat16GemmArgs& g) noexcept {
 
 void sam_rlx::neon_bf16_kernels(KernelTable& table) noexcept {
   table.name = "neon_bf16";
-  table.bfloat16_inputs = true;
-  table.attention_products = AttentionProducts::kBFloat16;
+  table.reduced_products = Products::kBFloat16;
   table.bfloat16_panels = {kMr, kDepth};
   table.round_bfloat16 = round_bfloat16;
   table.bfloat16_gemm = bfloat16_gemm;

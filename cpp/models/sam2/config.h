@@ -357,7 +357,8 @@ struct Sam2Config {
   // Layers that another precision than float32 holds in its format.
   static LayerSet reduced_layers(WeightFormat format);
   // Layers that are bfloat16 in every reduced precision, unless they are reduced_layers, on
-  // processors that multiply bfloat16 faster than float32. On others they gain nothing.
+  // processors whose products of 16 bits are faster than those of float32. On others they gain
+  // nothing.
   static LayerSet bfloat16_layers();
   // Layers, as patterns of lies_below, whose matrices stay in the blocks of a GGUF file.
   static std::span<const std::string_view> packed_layers();

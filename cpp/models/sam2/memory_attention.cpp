@@ -250,9 +250,9 @@ Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory,
                      map.tpos};
   }
   const Tokens tokens = tokens_of(ctx, memory);
-  const bool in_tiles = ctx.kernels.bfloat16_tiles &&
-                        products_beside(ctx, layers.front().cross_attn_image.weight_format) ==
-                            AttentionProducts::kBFloat16;
+  const bool in_tiles =
+      ctx.kernels.bfloat16_tiles &&
+      products_beside(ctx, layers.front().cross_attn_image.weight_format) == Products::kBFloat16;
   if (!in_tiles && count >= kManyMaps && width < config.d_model) {
     positions = pack_positions(ctx, config.key_side(), {maps, count}, tokens.values, tokens.pos);
     return {.positions = &positions};

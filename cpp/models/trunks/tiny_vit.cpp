@@ -152,9 +152,9 @@ void TinyViTAttention::forward_part(Context& ctx, ConstView x, const DistanceTer
   const View attended = ctx.workspace.floats(x.shape);
   const std::int64_t head_dim = proj.in_features / num_heads;
   // Beside int8 it stays float32: its windows are small.
-  const AttentionProducts products = qkv.packed.format == WeightFormat::kInt8
-                                         ? AttentionProducts::kFloat32
-                                         : products_beside(ctx, qkv.packed.format);
+  const Products products = qkv.packed.format == WeightFormat::kInt8
+                                ? Products::kFloat32
+                                : products_beside(ctx, qkv.packed.format);
   window_attention(ctx,
                    {.qkv = projected,
                     .grid = {.height = x.shape[1], .width = x.shape[2], .size = window_size},
