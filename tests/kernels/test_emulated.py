@@ -27,6 +27,7 @@ EMULATED = {
 OPS = (
     "linear",
     "int8_linear",
+    "int16_linear",
     "bfloat16_linear",
     "block_linear",
     "attention",
