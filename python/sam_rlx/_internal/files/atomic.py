@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -82,6 +81,8 @@ class NewFile:
         if self._draft is not None:
             self._draft.replace()
         elif self._stream is not None:
+            import shutil  # slow to load, seldom needed
+
             self.file.seek(0)
             shutil.copyfileobj(self.file, self._stream)
             self._stream.flush()

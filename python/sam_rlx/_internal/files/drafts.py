@@ -1,6 +1,5 @@
 """Temporary files of writers, and those that killed writers left."""
 
-import hashlib
 import os
 import re
 import time
@@ -99,8 +98,11 @@ class Draft:
 def _stem(target: Path) -> str:
     """Return how the names of temporary files of a target begin."""
     name = os.fsencode(target.name)
-    short = len(name) <= _MAX_NAME
-    return f".{target.name if short else hashlib.sha256(name).hexdigest()}."
+    if len(name) <= _MAX_NAME:
+        return f".{target.name}."
+    import hashlib  # slow to load, seldom needed
+
+    return f".{hashlib.sha256(name).hexdigest()}."
 
 
 def _remove_leftovers(folder: Path) -> None:

@@ -1,7 +1,6 @@
 """Which files words name, and names for their results. All commands and batches share this."""
 
 import glob
-import hashlib
 import os
 import stat
 import sys
@@ -300,5 +299,7 @@ def file_name(name: str) -> str:
     plain = portable_name(plain)
     if len(plain.encode()) <= _MAX_NAME:
         return plain
+    import hashlib  # slow to load, seldom needed
+
     digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return f"{plain.encode()[:_MAX_NAME].decode('utf-8', 'ignore')}%{digest}"

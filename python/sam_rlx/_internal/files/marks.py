@@ -4,7 +4,6 @@ Each kind of result has a mark that other programs pass over. Commands replace a
 and no other unless they are told to. Masks and overlays have a second mark: they are no inputs.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -226,6 +225,8 @@ def _safetensors_metadata(path: Path) -> dict[str, Any] | None:
 
 def digest(path: Path) -> str:
     """Return the hash of a file, or of the files in a folder."""
+    import hashlib  # slow to load, seldom needed
+
     if path.is_dir():
         joined = hashlib.sha256()
         for file in sorted(entry for entry in path.iterdir() if entry.is_file()):
@@ -247,6 +248,8 @@ def origin(source: Path, arguments: Mapping[str, Any]) -> str:
     arguments : mapping
         All else that the result depends on; ``json`` can write it.
     """
+    import hashlib  # slow to load, seldom needed
+
     words = json.dumps(arguments, sort_keys=True)
     return f"{digest(source)[:_DIGITS]}-{hashlib.sha256(words.encode()).hexdigest()[:_DIGITS]}"
 
