@@ -88,8 +88,8 @@ Floats from_int16(const Integers& panels, const Floats& scale, std::int64_t widt
   return out;
 }
 
-// A weight as pack_int16_weight leaves it: no number further from its own than half a step, no step
-// larger than it needs to be, and no block whose products could leave 32 bits.
+// A weight as pack_int16_weight leaves it: each number is within half a step of its own, a step is
+// as small as it may be, and the products of a block fit 32 bits.
 void check_int16_weight(const Case& test, const Product& product, const Integers& panels,
                         const Floats& scale, std::int64_t nr) {
   const std::int64_t k = product.k;

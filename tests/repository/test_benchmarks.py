@@ -143,8 +143,10 @@ def test_reduced_precisions_compute_something_else(importable):
 
     engines = ["pytorch", "pytorch-bfloat16", "sam_rlx-int8", "sam_rlx-bfloat16"]
     rows = rows_of("encoder", engines)
-    for other in rows[1:]:
+    for other in rows[1:-1]:
         assert report.disagreement(other, rows) > report.AGREEMENT
+    # Integers of 16 bits are closer.
+    assert report.disagreement(rows[-1], rows) > report.AGREEMENT / 10
 
 
 COMPARED = ["decode-1", "everything", "hiera-large", "video-1", "video-3"]
