@@ -30,25 +30,28 @@ from support.trained import trained
 _declared: list[torch.library.Library] = []
 
 
-def _declare_torchvision_operators() -> None:
+def _declare_torchvision_operators() -> bool:
     """Make torchvision importable beside a PyTorch that its C++ library was not built for.
 
     torchvision describes two operators to PyTorch at import, which fails when the library that
-    defines them cannot be loaded. Names alone are enough for the import.
+    defines them cannot be loaded. Names alone are enough for the import; returns whether there are
+    only these. `sam-rlx parity` in this process may have declared them.
     """
     spec = importlib.util.find_spec("torchvision")
-    if spec is None or spec.origin is None or _declared:
-        return
+    if spec is None or spec.origin is None:
+        return False
     for binary in sorted(Path(spec.origin).parent.glob("_C*.so")):
         try:
             torch.ops.load_library(str(binary))
         except OSError:
             continue
-        return
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _declared.append(library)
+        return False
+    if not hasattr(torch.ops.torchvision, "nms"):
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _declared.append(library)
+    return True
 
 
 def greedy_nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
@@ -71,10 +74,10 @@ def greedy_nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) 
 
 def prepare() -> None:
     """Make the reference packages importable and runnable on this machine. Safe to repeat."""
-    _declare_torchvision_operators()
+    names_alone = _declare_torchvision_operators()
     import torchvision
 
-    if _declared:
+    if names_alone:
         torchvision.ops.nms = greedy_nms
         torchvision.ops.boxes.nms = greedy_nms
         # What torchvision has instead of its operator compiles itself, unless it is unwrapped.
