@@ -25,14 +25,37 @@ OPTIONAL = (
     "scipy",
     "argparse",
 )
+# Of the standard library: what takes long to import and is loaded where it is needed.
+HEAVY = (
+    "asyncio",
+    "concurrent",
+    "difflib",
+    "email",
+    "hashlib",
+    "http",
+    "logging",
+    "multiprocessing",
+    "shutil",
+    "socket",
+    "ssl",
+    "statistics",
+    "subprocess",
+    "tarfile",
+    "tempfile",
+    "urllib.request",
+    "uuid",
+    "xml",
+    "zipfile",
+)
+LATER = ("sam_rlx.apps", "sam_rlx.batch", "sam_rlx.compat", "sam_rlx.parity", "sam_rlx.widget")
 WHEEL_BYTES = 5_000_000  # without the weights; GCC 12 makes 3.9 MB of them, GCC 13 4.4 MB
 WEIGHT_BYTES = 8_000_000
 
 
 def test_import_is_quick(run_python: Callable[..., object], tmp_path: Path) -> None:
-    # NumPy is the measure: the same processor, as busy, imports both. Together they stay below
-    # 0.2 s where NumPy takes 0.1 s. The first run leaves the compiled modules behind that pip
-    # writes when it installs.
+    # NumPy is the measure: the same processor, as busy, imports both. Where both were quiet, ours
+    # took 0.75 to 1.2 of its time; the test of what is imported notices a step that this does not.
+    # The first run leaves the compiled modules behind that pip writes when it installs.
     code = """
 import time
 start = time.process_time()
@@ -46,7 +69,7 @@ print(middle - start, time.process_time() - middle)
     assert all(process.returncode == 0 for process in found), found[0].stderr
     seconds = [[float(part) for part in process.stdout.split()] for process in found[1:]]
     of_numpy, ours = (min(column) for column in zip(*seconds, strict=True))
-    assert ours < of_numpy
+    assert ours < 2 * of_numpy
 
 
 def test_import_needs_numpy_alone(run_python: Callable[..., object]) -> None:
@@ -55,7 +78,7 @@ import sys
 import numpy
 before = set(sys.modules)
 import sam_rlx
-print([name for name in {OPTIONAL} if name in set(sys.modules) - before])
+print([name for name in {(*OPTIONAL, *HEAVY, *LATER)} if name in set(sys.modules) - before])
 """
     found = run_python("-c", code)
     assert found.stdout.strip() == "[]", found.stderr
