@@ -196,7 +196,7 @@ struct Int16GemmArgs {
 // kInt16Weight times as large.
 struct AttendInt16Args {
   SoftmaxColumnsArgs softmax;             // its scale is not used
-  const std::int16_t* keys = nullptr;     // A (keys, dim)
+  const std::int16_t* keys = nullptr;     // A (keys, dim); null where the scores are there already
   const float* key_scale = nullptr;       // (keys rounded up to gemm_mr,)
   const std::int16_t* queries = nullptr;  // B (dim, nr)
   const float* query_scale = nullptr;     // (nr,), with the softmax's scale and log2(e)
@@ -245,6 +245,19 @@ struct PositionScoresArgs {
   std::int64_t positions = 0, depth = 0, maps = 0;
 };
 
+// The same of integers of 16 bits, two neighbouring ones of `depth` in each word: the one beyond an
+// odd depth is zero. Parts of columns and rows share a scale, so that they are added as integers;
+// sums of products fit 32 bits.
+struct PositionScoresInt16Args {
+  const std::int16_t* keys = nullptr;    // (positions, words, maps) words
+  const float* key_scale = nullptr;      // (positions, maps)
+  const std::int16_t* column = nullptr;  // (positions, words, nr) words
+  const std::int16_t* row = nullptr;     // (words, nr) words
+  const float* query_scale = nullptr;    // (nr,)
+  float* scores = nullptr;               // (positions, maps, nr)
+  std::int64_t positions = 0, depth = 0, maps = 0;
+};
+
 // The kernels of one instruction set: plain C-style functions of pointers and sizes, one thread,
 // no allocation. Every row is filled in every table.
 struct KernelTable {
@@ -262,6 +275,8 @@ struct KernelTable {
   // What layers of 16 bits, and attention beside weights of fewer bits, multiply fastest: inputs
   // are rounded to the same form, unless it is float32.
   Products reduced_products;
+  // The same of attention to positions of maps, without tile registers.
+  Products position_products;
   // Whether bfloat16_gemm takes less than a quarter of the time of gemm, as tile registers do.
   bool bfloat16_tiles;
   // Function pointers from here to the end.
@@ -313,8 +328,8 @@ struct KernelTable {
   void (*softmax_bfloat16)(const SoftmaxColumnsArgs&, std::uint16_t* weights) noexcept;
   void (*attend_columns)(const AttendColumnsArgs&) noexcept;
 
-  // Integers of 16 bits. Of B (k, nr), row by row; of A (m, k), given by its rows; of A (m, k),
-  // given by its columns. The last two leave panels of gemm_mr rows.
+  // Integers of 16 bits. Of B (k, nr), row by row, which may lie where x does; of A (m, k), given
+  // by its rows; of A (m, k), given by its columns. The last two leave panels of gemm_mr rows.
   void (*pack_int16_rows)(const float* x, std::int64_t k, float limit, std::int16_t* out,
                           float* scale) noexcept;
   void (*pack_int16_left)(const float* const* rows, std::int64_t m, std::int64_t k, float limit,
@@ -330,6 +345,7 @@ struct KernelTable {
 
   void (*pair_products)(const PairProductsArgs&) noexcept;
   void (*position_scores)(const PositionScoresArgs&) noexcept;
+  void (*position_scores_int16)(const PositionScoresInt16Args&) noexcept;
 
   // rows[i][d] = result[d * nr + i] / sum[i] for i < count <= nr, d < dim.
   void (*unpack_columns)(const float* result, const float* sum, std::int64_t count,

@@ -11,9 +11,12 @@ namespace sam_rlx {
 
 // The products of attention beside layers of this format: those that the processor multiplies
 // fastest, and float32 beside float32.
-inline Products products_beside(const Context& ctx, WeightFormat format) {
+inline Products products_beside(const KernelTable& kernels, WeightFormat format) {
   const bool fewer_bits = format == WeightFormat::kBFloat16 || format == WeightFormat::kInt8;
-  return fewer_bits ? ctx.kernels.reduced_products : Products::kFloat32;
+  return fewer_bits ? kernels.reduced_products : Products::kFloat32;
+}
+inline Products products_beside(const Context& ctx, WeightFormat format) {
+  return products_beside(ctx.kernels, format);
 }
 
 // Rows of queries, keys or values. Head h of row i starts at data + i * row_stride + h * head_dim:

@@ -16,12 +16,40 @@ namespace {
 
 constexpr std::int64_t kMaxNr = 64;
 
+// The largest integer of angles and of what they are multiplied with.
+float angle_limit(std::int64_t pairs) {
+  return static_cast<float>(int16_limit(std::min<std::int64_t>(pairs, kInt16Depth)));
+}
+
+struct AnglePanels {
+  Tensor panels, scale;
+};
+AnglePanels pack_angles(const KernelTable& kernels, ConstView table, Products products) {
+  const std::int64_t count = table.shape[0], pairs = table.shape[1], mr = kernels.gemm_mr;
+  const std::int64_t rows = round_up(count, mr);
+  std::vector<const float*> pointers(static_cast<std::size_t>(rows), nullptr);
+  for (std::int64_t i = 0; i < count; ++i) pointers[static_cast<std::size_t>(i)] = table[i].data;
+  if (products == Products::kInt16) {
+    AnglePanels packed{Tensor({rows, (pairs + 1) / 2}), Tensor({rows})};
+    kernels.pack_int16_left(pointers.data(), count, pairs, angle_limit(pairs),
+                            reinterpret_cast<std::int16_t*>(packed.panels.data()),
+                            packed.scale.data());
+    return packed;
+  }
+  AnglePanels packed{Tensor({rows, pairs}), {}};
+  for (std::int64_t i = 0; i < count; i += mr) {
+    kernels.pack_a_rows(pointers.data() + i, pairs, packed.panels.data() + i * pairs);
+  }
+  return packed;
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------- packing
 
 PositionProjection pack_position_projection(const KernelTable& kernels, ConstView weight,
-                                            ConstView bias, const CenteredAngles& angles) {
+                                            ConstView bias, const CenteredAngles& angles,
+                                            Products products) {
   const std::int64_t channels = weight.shape[0], inputs = weight.shape[1], mr = kernels.gemm_mr;
   const std::int64_t depth = inputs + 1, pairs = channels / 4;
   Tensor extended({channels, depth});
@@ -40,111 +68,22 @@ PositionProjection pack_position_projection(const KernelTable& kernels, ConstVie
     }
     return out;
   };
-  const auto left_operand = [&](ConstView table) {
-    Tensor packed({round_up(table.shape[0], mr), pairs});
-    for (std::int64_t i = 0; i < table.shape[0]; i += mr) {
-      const float* pointers[kMaxNr] = {};
-      for (std::int64_t r = 0; r < std::min(mr, table.shape[0] - i); ++r) {
-        pointers[r] = table.data + (i + r) * pairs;
-      }
-      kernels.pack_a_rows(pointers, pairs, packed.data() + i * pairs);
-    }
-    return packed;
-  };
   Tensor all({round_up(depth, mr), channels});
   kernels.pack_a_columns(rows.data(), channels, depth, all.data(), channels * mr);
+  AnglePanels cos = pack_angles(kernels, angles.cos, products);
+  AnglePanels sin = pack_angles(kernels, angles.sin, products);
   return {.inputs = inputs,
           .side = angles.side,
           .column = pair_weights(0),
           .row = pair_weights(1),
           .all = std::move(all),
-          .cos = left_operand(angles.cos),
-          .sin = left_operand(angles.sin),
+          .products = products,
+          .cos = std::move(cos.panels),
+          .sin = std::move(sin.panels),
+          .cos_scale = std::move(cos.scale),
+          .sin_scale = std::move(sin.scale),
           .center_cos = Tensor::copy_of(angles.center_cos),
           .center_sin = Tensor::copy_of(angles.center_sin)};
-}
-
-namespace {
-
-// Keys of all maps on a row of positions, channels before maps.
-void pack_map_keys(std::span<const PositionMap> maps, std::int64_t inputs, std::int64_t first,
-                   std::int64_t positions, float* out) {
-  const auto count = static_cast<std::int64_t>(maps.size());
-  for (std::int64_t p = first; p < first + positions; ++p, out += (inputs + 1) * count) {
-    for (std::int64_t t = 0; t < count; ++t) {
-      const PositionMap& map = maps[static_cast<std::size_t>(t)];
-      const float* const feature = map.features.data + p * inputs;
-      const float* const pos = map.pos.data + p * inputs;
-      for (std::int64_t k = 0; k < inputs; ++k) {
-        const float time = map.tpos ? map.tpos.data[k] : 0.0F;
-        out[k * count + t] = feature[k] + pos[k] + time;
-      }
-      out[inputs * count + t] = 1.0F;
-    }
-  }
-}
-
-void pack_tokens(Context& ctx, ConstView tokens, ConstView token_pos, PackedPositions& result) {
-  const std::int64_t mr = ctx.kernels.gemm_mr, count = tokens.shape[0], inputs = tokens.shape[1];
-  const std::int64_t depth = inputs + 1;
-  float* const keys = ctx.workspace.array<float>(round_up(count, mr) * depth);
-  float* const values = ctx.workspace.array<float>(round_up(inputs, mr) * count);
-  const auto** const columns = ctx.workspace.array<const float*>(count);
-  float* const rows = ctx.workspace.array<float>(mr * depth);
-  for (std::int64_t j = 0; j < count; j += mr) {
-    const float* pointers[kMaxNr] = {};
-    for (std::int64_t r = 0; r < std::min(mr, count - j); ++r) {
-      const float* const token = tokens.data + (j + r) * inputs;
-      for (std::int64_t k = 0; k < inputs; ++k) {
-        rows[r * depth + k] = token[k] + (token_pos ? token_pos.data[(j + r) * inputs + k] : 0.0F);
-      }
-      rows[r * depth + inputs] = 1.0F;
-      pointers[r] = rows + r * depth;
-      columns[j + r] = token;
-    }
-    ctx.kernels.pack_a_rows(pointers, depth, keys + j * depth);
-  }
-  ctx.kernels.pack_a_columns(columns, count, inputs, values, count * mr);
-  result.tokens = count;
-  result.token_keys = keys;
-  result.token_values = values;
-}
-
-}  // namespace
-
-PackedPositions pack_positions(Context& ctx, std::int64_t side, std::span<const PositionMap> maps,
-                               ConstView tokens, ConstView token_pos) {
-  PackedPositions result{.side = side, .maps = static_cast<std::int64_t>(maps.size())};
-  const ConstView example = maps.empty() ? tokens : maps.front().features;
-  result.inputs = example.shape[1];
-  const Shape expected{side * side, result.inputs};
-  for (const PositionMap& map : maps) {
-    if (map.features.shape != expected || map.pos.numel() != expected.numel()) {
-      fail("pack_positions", "maps and encodings " + expected.str(),
-           map.features.shape.str() + " and " + map.pos.shape.str());
-    }
-  }
-  const std::int64_t row_keys = side * result.maps, mr = ctx.kernels.gemm_mr;
-  const std::int64_t key_size = row_keys * (result.inputs + 1);
-  const std::int64_t value_size = row_keys * round_up(result.inputs, mr);
-  float* const keys = ctx.workspace.array<float>(side * key_size);
-  float* const values = ctx.workspace.array<float>(side * value_size);
-  const auto** const columns = ctx.workspace.array<const float*>(row_keys * side);
-  parallel_for({ctx.num_threads, side, 1, key_size * kNumberWork},
-               [&](std::int64_t y, std::int64_t, int) {
-                 pack_map_keys(maps, result.inputs, y * side, side, keys + y * key_size);
-                 const float** const row = columns + y * row_keys;
-                 for (std::int64_t j = 0; j < row_keys; ++j) {
-                   const PositionMap& map = maps[static_cast<std::size_t>(j % result.maps)];
-                   row[j] = map.features.data + (y * side + j / result.maps) * result.inputs;
-                 }
-                 ctx.kernels.pack_a_columns(row, row_keys, result.inputs, values + y * value_size,
-                                            row_keys * mr);
-               });
-  result.map_keys = keys;
-  result.map_values = values;
-  if (tokens && tokens.numel() > 0) pack_tokens(ctx, tokens, token_pos, result);
-  return result;
 }
 
 // ---------------------------------------------------------------- attention
@@ -157,16 +96,18 @@ class QueryPanel {
   QueryPanel(const KernelTable& kernels, const PositionAttentionArgs& args)
       : kernels_(kernels),
         args_(args),
+        int16_(args.positions.products == Products::kInt16),
         nr_(kernels.gemm_nr),
         mr_(kernels.gemm_mr),
         depth_(args.projection.inputs + 1),
+        table_rows_(int16_ ? round_up(depth_, 2) : depth_),
         channels_(args.query.shape[1]) {}
 
   // Numbers of scratch that a thread needs.
   std::int64_t floats() const {
-    const PackedPositions& p = args_.positions;
-    const std::int64_t keys = std::max(p.side * p.maps, p.tokens), pairs = channels_ / 4;
-    return nr_ * (6 * pairs + depth_ * (2 * pairs + 2 * mr_ + p.side + 3) + keys + 1);
+    const std::int64_t pairs = channels_ / 4, side = args_.positions.side;
+    return nr_ * (6 * pairs + depth_ * (2 * pairs + 2 * mr_ + 4) + table_rows_ * (2 * side + 2) +
+                  args_.positions.block_keys() + 3);
   }
 
   void run(std::int64_t first, std::int64_t count, float* scratch, View out);
@@ -174,24 +115,34 @@ class QueryPanel {
  private:
   void set_up(std::int64_t first, std::int64_t count, float* scratch);
   void make_products(const Tensor& weight, std::int64_t quarter);
-  void sum_products(const Tensor& angles, std::int64_t first, std::int64_t count,
-                    const float* products, float* sums);
+  void sum_products(const Tensor& angles, const Tensor& scale, std::int64_t first,
+                    std::int64_t count, const float* products, float* sums);
   void combine(std::int64_t index, float sign, float* table) const;
-  void attend_to_row(std::int64_t y);
+  void make_table(const Tensor& weight, std::int64_t quarter, float* table);
+  void make_integers(float* x, std::int64_t rows);
+  float* product_scale(const float* products) const {
+    return products == even_ ? even_scale_ : odd_scale_;
+  }
+  float* table_at(std::int64_t position) const;
+  void score(const float* column, const float* row, const KeyBlock& block);
+  void attend(const KeyBlock& block);
   void attend_to_maps();
   void attend_to_tokens();
-  void attend(std::int64_t keys, const float* values);
 
   const KernelTable& kernels_;
   const PositionAttentionArgs& args_;
-  std::int64_t nr_, mr_, depth_, channels_, columns_ = 0, done_ = 0;
+  bool int16_;
+  std::int64_t nr_, mr_, depth_, table_rows_, channels_, columns_ = 0, done_ = 0;
   float *query_ = nullptr, *centered_ = nullptr, *even_ = nullptr, *odd_ = nullptr;
-  float *cosines_ = nullptr, *sines_ = nullptr, *column_ = nullptr, *row_ = nullptr;
-  float *sum_ = nullptr, *scores_ = nullptr, *result_ = nullptr, *max_ = nullptr, *total_ = nullptr;
+  float *even_scale_ = nullptr, *odd_scale_ = nullptr;  // of integers
+  float *cosines_ = nullptr, *sines_ = nullptr, *sum_ = nullptr;
+  float *unturned_ = nullptr, *zeros_ = nullptr;  // what the queries make of tokens, and no more
+  float* table_ = nullptr;  // what the queries make of each column, then of each row
+  float *scores_ = nullptr, *result_ = nullptr, *max_ = nullptr, *total_ = nullptr;
+  float* query_scale_ = nullptr;  // of integers
 };
 
 void QueryPanel::set_up(std::int64_t first, std::int64_t count, float* scratch) {
-  const PackedPositions& p = args_.positions;
   const std::int64_t pairs = channels_ / 4;
   const auto take = [&](std::int64_t rows) {
     float* const taken = scratch;
@@ -202,15 +153,19 @@ void QueryPanel::set_up(std::int64_t first, std::int64_t count, float* scratch) 
   centered_ = take(2 * pairs);
   even_ = take(depth_ * pairs);
   odd_ = take(depth_ * pairs);
+  even_scale_ = take(depth_);
+  odd_scale_ = take(depth_);
   cosines_ = take(depth_ * mr_);
   sines_ = take(depth_ * mr_);
-  column_ = take(depth_ * p.side);
-  row_ = take(depth_);
   sum_ = take(depth_);
-  scores_ = take(std::max(p.side * p.maps, p.tokens));
+  unturned_ = take(table_rows_);
+  zeros_ = take(table_rows_);
+  table_ = take(table_rows_ * 2 * args_.positions.side);
+  scores_ = take(args_.positions.block_keys());
   result_ = take(depth_ - 1);
   max_ = take(1);
   total_ = take(1);
+  query_scale_ = take(1);
   columns_ = round_up(count, kernels_.lanes);
   done_ = 0;
   const float* rows[kMaxNr] = {};
@@ -241,20 +196,42 @@ void QueryPanel::make_products(const Tensor& weight, std::int64_t quarter) {
                           .odd = odd_,
                           .depth = depth_,
                           .pairs = pairs});
+  if (!int16_) return;
+  for (float* const products : {even_, odd_}) {
+    for (std::int64_t k = 0; k < depth_; ++k) {
+      float* const panel = products + k * pairs * nr_;  // its words stay where it begins
+      kernels_.pack_int16_rows(panel, pairs, angle_limit(pairs),
+                               reinterpret_cast<std::int16_t*>(panel),
+                               product_scale(products) + k * nr_);
+    }
+  }
 }
 
 // sums (count, depth, nr): products weighted with the angles of some distances; `first` is a
 // multiple of mr.
-void QueryPanel::sum_products(const Tensor& angles, std::int64_t first, std::int64_t count,
-                              const float* products, float* sums) {
+void QueryPanel::sum_products(const Tensor& angles, const Tensor& scale, std::int64_t first,
+                              std::int64_t count, const float* products, float* sums) {
   const std::int64_t pairs = channels_ / 4;
-  kernels_.gemm({.m = count,
-                 .n = depth_ * nr_,
-                 .k = pairs,
-                 .a = left_panels(kernels_, angles.data() + first * pairs, pairs),
-                 .b = right_panels(kernels_, products, pairs),
-                 .c = sums,
-                 .c_row_stride = depth_ * nr_});
+  GemmArgs target{.m = count,
+                  .n = depth_ * nr_,
+                  .k = pairs,
+                  .a = {},
+                  .b = {},
+                  .c = sums,
+                  .c_row_stride = depth_ * nr_};
+  if (int16_) {
+    const float* const a = angles.data() + first * ((pairs + 1) / 2);
+    kernels_.int16_gemm({.target = target,
+                         .a = reinterpret_cast<const std::int16_t*>(a),
+                         .a_scale = scale.data() + first,
+                         .b = reinterpret_cast<const std::int16_t*>(products),
+                         .b_stride = 2 * pairs,
+                         .b_scale = product_scale(products)});
+    return;
+  }
+  target.a = left_panels(kernels_, angles.data() + first * pairs, pairs);
+  target.b = right_panels(kernels_, products, pairs);
+  kernels_.gemm(target);
 }
 
 // What the queries make of the position at a distance to one side of the centre.
@@ -264,58 +241,94 @@ void QueryPanel::combine(std::int64_t index, float sign, float* table) const {
   for (std::int64_t i = 0; i < depth_ * nr_; ++i) table[i] = cosines[i] + sign * sines[i];
 }
 
-// A step over the scores of so many keys, and the values that belong to them.
-void QueryPanel::attend(std::int64_t keys, const float* values) {
-  kernels_.attend_columns({.softmax = {.scores = scores_,
-                                       .keys = keys,
-                                       .columns = columns_,
-                                       .first_key = done_,
-                                       .running_max = max_,
-                                       .running_sum = total_,
-                                       .result = result_,
-                                       .value_dim = args_.projection.inputs},
-                           .values = values,
-                           .value_stride = keys * mr_});
-  done_ += keys;
+// What the queries make of each position of a side.
+void QueryPanel::make_table(const Tensor& weight, std::int64_t quarter, float* table) {
+  const PositionProjection& projection = args_.projection;
+  const std::int64_t side = args_.positions.side, distances = (side + 1) / 2;
+  const auto put = [&](std::int64_t position, std::int64_t index, float sign) {
+    float* const at = table + position * table_rows_ * nr_;
+    combine(index, sign, at);
+    std::fill(at + depth_ * nr_, at + table_rows_ * nr_, 0.0F);
+  };
+  make_products(weight, quarter);
+  for (std::int64_t first = 0; first < distances; first += mr_) {
+    const std::int64_t count = std::min(mr_, distances - first);
+    sum_products(projection.cos, projection.cos_scale, first, count, even_, cosines_);
+    sum_products(projection.sin, projection.sin_scale, first, count, odd_, sines_);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t after = side / 2 + first + i, before = (side - 1) / 2 - first - i;
+      put(after, i, 1.0F);
+      if (before != after) put(before, i, -1.0F);
+    }
+  }
 }
 
-void QueryPanel::attend_to_row(std::int64_t y) {
-  const PackedPositions& p = args_.positions;
-  const std::int64_t keys = p.side * p.maps;
-  kernels_.position_scores({.keys = p.map_keys + y * keys * depth_,
-                            .column = column_,
-                            .row = row_,
+// Two numbers of a query in each word, in place. The sum of two of them is within the limit.
+void QueryPanel::make_integers(float* x, std::int64_t rows) {
+  kernels_.pack_int16_rows(x, rows, static_cast<float>(int16_limit(depth_) / 2),
+                           reinterpret_cast<std::int16_t*>(x), query_scale_);
+}
+
+float* QueryPanel::table_at(std::int64_t position) const {
+  return table_ + position * args_.positions.key_floats() * nr_;
+}
+
+void QueryPanel::score(const float* column, const float* row, const KeyBlock& block) {
+  if (int16_) {
+    kernels_.position_scores_int16({.keys = reinterpret_cast<const std::int16_t*>(block.keys),
+                                    .key_scale = block.key_scale,
+                                    .column = reinterpret_cast<const std::int16_t*>(column),
+                                    .row = reinterpret_cast<const std::int16_t*>(row),
+                                    .query_scale = query_scale_,
+                                    .scores = scores_,
+                                    .positions = block.positions,
+                                    .depth = depth_,
+                                    .maps = block.maps});
+    return;
+  }
+  kernels_.position_scores({.keys = block.keys,
+                            .column = column,
+                            .row = row,
                             .sum = sum_,
                             .scores = scores_,
-                            .positions = p.side,
+                            .positions = block.positions,
                             .depth = depth_,
-                            .maps = p.maps});
-  attend(keys, p.map_values + y * keys * round_up(p.inputs, mr_));
+                            .maps = block.maps});
+}
+
+// A step over the scores of a block of keys, and the values that belong to them.
+void QueryPanel::attend(const KeyBlock& block) {
+  const SoftmaxColumnsArgs softmax{.scores = scores_,
+                                   .keys = block.count(),
+                                   .columns = columns_,
+                                   .first_key = done_,
+                                   .running_max = max_,
+                                   .running_sum = total_,
+                                   .result = result_,
+                                   .value_dim = args_.projection.inputs};
+  done_ += block.count();
+  if (int16_) {
+    kernels_.attend_int16({.softmax = softmax,
+                           .values = reinterpret_cast<const std::int16_t*>(block.values),
+                           .value_scale = block.value_scale});
+  } else {
+    kernels_.attend_columns(
+        {.softmax = softmax, .values = block.values, .value_stride = block.count() * mr_});
+  }
 }
 
 void QueryPanel::attend_to_maps() {
-  const PositionProjection& projection = args_.projection;
-  const std::int64_t side = args_.positions.side, distances = (side + 1) / 2;
-  const auto for_each_position = [&](const Tensor& weight, std::int64_t quarter, auto visit) {
-    make_products(weight, quarter);
-    for (std::int64_t first = 0; first < distances; first += mr_) {
-      const std::int64_t count = std::min(mr_, distances - first);
-      sum_products(projection.cos, first, count, even_, cosines_);
-      sum_products(projection.sin, first, count, odd_, sines_);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t after = side / 2 + first + i, before = (side - 1) / 2 - first - i;
-        visit(after, i, 1.0F);
-        if (before != after) visit(before, i, -1.0F);
-      }
+  const PackedPositions& p = args_.positions;
+  make_table(args_.projection.column, 0, table_);
+  make_table(args_.projection.row, 1, table_ + p.side * table_rows_ * nr_);
+  if (int16_) make_integers(table_, 2 * p.side * table_rows_);
+  for (std::int64_t y = 0; y < p.side; ++y) {
+    for (std::int64_t i = 0; i < p.row_blocks(); ++i) {
+      const KeyBlock block = p.map_block(y, i);
+      score(table_at(i * p.block_positions), table_at(p.side + y), block);
+      attend(block);
     }
-  };
-  for_each_position(projection.column, 0, [&](std::int64_t x, std::int64_t index, float sign) {
-    combine(index, sign, column_ + x * depth_ * nr_);
-  });
-  for_each_position(projection.row, 1, [&](std::int64_t y, std::int64_t index, float sign) {
-    combine(index, sign, row_);
-    attend_to_row(y);
-  });
+  }
 }
 
 void QueryPanel::attend_to_tokens() {
@@ -325,16 +338,15 @@ void QueryPanel::attend_to_tokens() {
                  .k = channels_,
                  .a = left_panels(kernels_, args_.projection.all.data(), channels_),
                  .b = right_panels(kernels_, query_, channels_),
-                 .c = row_,
+                 .c = unturned_,
                  .c_row_stride = nr_});
-  kernels_.gemm({.m = p.tokens,
-                 .n = nr_,
-                 .k = depth_,
-                 .a = left_panels(kernels_, p.token_keys, depth_),
-                 .b = right_panels(kernels_, row_, depth_),
-                 .c = scores_,
-                 .c_row_stride = nr_});
-  attend(p.tokens, p.token_values);
+  if (int16_) make_integers(unturned_, depth_);
+  std::fill_n(zeros_, table_rows_ * nr_, 0.0F);
+  for (std::int64_t i = 0; i < p.all_token_blocks(); ++i) {
+    const KeyBlock block = p.token_block(i);
+    score(unturned_, zeros_, block);
+    attend(block);
+  }
 }
 
 void QueryPanel::run(std::int64_t first, std::int64_t count, float* scratch, View out) {
@@ -355,6 +367,9 @@ void position_attention(Context& ctx, const PositionAttentionArgs& args, View ou
   if (args.positions.side != args.projection.side) {
     fail("position_attention", "maps of side " + std::to_string(args.projection.side),
          std::to_string(args.positions.side));
+  }
+  if (args.projection.products != args.positions.products) {
+    fail("position_attention", "a projection packed for the products of its keys", "another");
   }
   if (args.positions.maps + args.positions.tokens < 1)
     fail("position_attention", "at least one key", "0");

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <span>
-
 #include "core/context.h"
+#include "ops/packed_positions.h"
 #include "ops/rope.h"
 
 namespace sam_rlx {
@@ -16,7 +15,8 @@ namespace sam_rlx {
 // where only the first term of each pair depends on the column x, and only the second on the row y:
 // one small product for each column and each row, whose sum serves all maps. A score then takes as
 // many multiply-adds as u is wide, instead of as q is wide. The terms with b are one more channel
-// of u, which is 1.
+// of u, which is 1. As integers of 16 bits, the products for all columns and rows of a query share
+// a scale, so that the sum of two is one of integers.
 //
 // Seen from the centre of the grid, the product for a column is
 //   sum over pairs j of cos(d t_j) even_j + sin(d t_j) odd_j,
@@ -25,33 +25,17 @@ namespace sam_rlx {
 
 // W (C, K) and b (C,), channels in halves as rotate_ takes them, and the angles, as operands.
 struct PositionProjection {
-  std::int64_t inputs = 0, side = 0;  // K
-  Tensor column, row;                 // (K + 1, 2, C / 4): weights of the pairs
-  Tensor all;                         // left operand (K + 1, C), for keys that are not turned
-  Tensor cos, sin;                    // left operands ((side + 1) / 2, C / 4)
-  Tensor center_cos, center_sin;      // (C / 4,)
+  std::int64_t inputs = 0, side = 0;       // K
+  Tensor column, row;                      // (K + 1, 2, C / 4): weights of the pairs
+  Tensor all;                              // left operand (K + 1, C), for keys that are not turned
+  Products products = Products::kFloat32;  // or integers of 16 bits
+  Tensor cos, sin;                         // left operands ((side + 1) / 2, C / 4) of such numbers
+  Tensor cos_scale, sin_scale;             // of integers
+  Tensor center_cos, center_sin;           // (C / 4,)
 };
 PositionProjection pack_position_projection(const KernelTable& kernels, ConstView weight,
-                                            ConstView bias, const CenteredAngles& angles);
-
-// A map: keys come from features + pos + tpos, values are the features.
-struct PositionMap {
-  ConstView features, pos;  // (side * side, K)
-  ConstView tpos;           // (K,) or none
-};
-
-// Maps, and tokens whose keys are not turned, in the order in which they are read. Made once for
-// all layers that attend to them.
-struct PackedPositions {
-  std::int64_t side = 0, maps = 0, tokens = 0, inputs = 0;
-  const float* map_keys = nullptr;      // (side, side, K + 1, maps)
-  const float* map_values = nullptr;    // (side) times a left operand (K, side * maps)
-  const float* token_keys = nullptr;    // left operand (tokens, K + 1)
-  const float* token_values = nullptr;  // left operand (K, tokens)
-};
-// token_pos may be none. The result lives in the enclosing scope of the workspace.
-PackedPositions pack_positions(Context& ctx, std::int64_t side, std::span<const PositionMap> maps,
-                               ConstView tokens, ConstView token_pos);
+                                            ConstView bias, const CenteredAngles& angles,
+                                            Products products = Products::kFloat32);
 
 struct PositionAttentionArgs {
   ConstView query;  // (N, C), turned by rotate_

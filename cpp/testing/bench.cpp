@@ -179,9 +179,9 @@ struct TurnedKeys final : KeyMaker {
 };
 
 // Queries of a map attend to `maps` maps of `inputs` channels with rotary keys: with keys that are
-// projected first, or without.
+// projected first, or without and beside layers of `format`.
 Times time_position_attention(std::int64_t side, std::int64_t maps, bool factored, int repetitions,
-                              const Isa& isa, int num_threads) {
+                              const std::string& format, const Isa& isa, int num_threads) {
   constexpr std::int64_t kChannels = 256, kInputs = 64;
   TestContext test(isa, num_threads);
   Context& ctx = test.context;
@@ -193,15 +193,17 @@ Times time_position_attention(std::int64_t side, std::int64_t maps, bool factore
   const Tensor angles = random_tensor({side, kChannels / 4});
   const AxialAngles table{side, angles, angles};
   const PackedMatrix packed = pack_matrix(ctx.kernels, weight);
+  const Products products = position_products_beside(ctx.kernels, weight_format_named(format));
   const PositionProjection projection = pack_position_projection(
-      ctx.kernels, weight, bias, {side, angles, angles, angles.view()[0], angles.view()[0]});
+      ctx.kernels, weight, bias, {side, angles, angles, angles.view()[0], angles.view()[0]},
+      products);
   Tensor out({positions, kInputs});
   return measure(repetitions, [&] {
     const Workspace::Scope scratch(ctx.workspace);
     if (factored) {
       std::vector<PositionMap> given;
       for (std::int64_t i = 0; i < maps; ++i) given.push_back({features.view()[i], pos, {}});
-      const PackedPositions keys = pack_positions(ctx, side, given, {}, {});
+      const PackedPositions keys = pack_positions(ctx, side, given, {}, {}, products);
       position_attention(ctx, {query, projection, keys, 0.0625F}, out);
       return;
     }
@@ -333,7 +335,7 @@ void register_bench(py::module_& module) {
   bench.def("weighted_conv", &time_weighted_conv, "side"_a, "channels"_a, "repetitions"_a = 5,
             "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("position_attention", &time_position_attention, "side"_a, "maps"_a, "factored"_a,
-            "repetitions"_a = 5, "isa"_a = py::none(), "num_threads"_a = 1);
+            "repetitions"_a = 5, "format"_a = "float32", "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("layer_norm", &time_layer_norm, "rows"_a, "cols"_a, "repetitions"_a = 5,
             "isa"_a = py::none(), "num_threads"_a = 1);
   bench.def("gelu", &time_gelu, "count"_a, "repetitions"_a = 5, "isa"_a = py::none(),

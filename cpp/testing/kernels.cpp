@@ -377,6 +377,22 @@ Prepared position_scores(const KernelTable& t) {
           {2.0 * static_cast<double>(kPositions * kDepth * kMaps * nr)}};
 }
 
+Prepared position_scores_int16(const KernelTable& t) {
+  constexpr std::int64_t kPositions = 64, kDepth = 64, kMaps = 7;
+  const std::int64_t nr = t.gemm_nr;
+  const auto keys = numbers<std::int16_t>(kPositions * kDepth * kMaps);
+  const auto column = numbers<std::int16_t>(kPositions * kDepth * nr);
+  const auto row = numbers<std::int16_t>(kDepth * nr);
+  const auto key_scale = floats(kPositions * kMaps), query_scale = floats(nr);
+  const auto scores = floats(kPositions * kMaps * nr);
+  return {
+      [=, &t] {
+        t.position_scores_int16({keys->data(), key_scale->data(), column->data(), row->data(),
+                                 query_scale->data(), scores->data(), kPositions, kDepth, kMaps});
+      },
+      {2.0 * static_cast<double>(kPositions * kDepth * kMaps * nr)}};
+}
+
 // ---------------------------------------------------------------- rows and columns
 
 Prepared layer_norm_rows(const KernelTable& t) {
@@ -463,6 +479,7 @@ constexpr KernelBench kBenches[] = {
     {"attend_int16", "128 keys of 64", attend_int16},
     {"pair_products", "64x128", pair_products},
     {"position_scores", "64 positions, 7 maps", position_scores},
+    {"position_scores_int16", "64 positions, 7 maps", position_scores_int16},
     {"unpack_columns", "384x256", unpack_columns},
     {"layer_norm_rows", "128x768", layer_norm_rows},
     {"exp_columns", "128x768", exp_columns},

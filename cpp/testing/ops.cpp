@@ -302,14 +302,20 @@ Products products_named(const std::string& name) {
   }
   fail("products", "float32, bfloat16 or int16", name);
 }
-// What attention beside layers of a format multiplies.
-const char* attention_products(const std::string& format, const Isa& isa) {
-  TestContext test(isa, 1);
-  const Products found = products_beside(test.context, weight_format_named(format));
-  for (const auto& [name, products] : kProducts) {
-    if (products == found) return name;
+const char* name_of(Products products) {
+  for (const auto& [name, known] : kProducts) {
+    if (known == products) return name;
   }
   return nullptr;
+}
+// What attention beside layers of a format multiplies; to positions of maps: without tile
+// registers.
+py::tuple attention_products(const std::string& format, const Isa& isa) {
+  const TestContext test(isa, 1);
+  const KernelTable& kernels = test.context.kernels;
+  const WeightFormat beside = weight_format_named(format);
+  return py::make_tuple(name_of(products_beside(kernels, beside)),
+                        name_of(position_products_beside(kernels, beside)));
 }
 
 // q (B, N, heads * head_dim), k, v (B, M, ...); bias_h (B * heads, N - first, H), bias_w.
@@ -411,7 +417,8 @@ FloatArray run_position_attention(const FloatArray& query, const FloatArray& wei
                                   const FloatArray& bias, const FloatArray& features,
                                   const FloatArray& pos, const FloatArray& tpos,
                                   const FloatArray& tokens, const FloatArray& token_pos,
-                                  float scale, const Isa& isa, int num_threads) {
+                                  float scale, const std::string& products, const Isa& isa,
+                                  int num_threads) {
   TestContext test(isa, num_threads);
   Context& ctx = test.context;
   std::int64_t side = 0;
@@ -423,10 +430,10 @@ FloatArray run_position_attention(const FloatArray& query, const FloatArray& wei
   for (std::int64_t i = 0; i < features.shape(0); ++i) {
     maps.push_back({view_of(features)[i], view_of(pos), view_of(tpos)[i]});
   }
-  const PackedPositions positions =
-      pack_positions(ctx, side, maps, view_of(tokens), view_of(token_pos));
-  const PositionProjection projection =
-      pack_position_projection(ctx.kernels, view_of(weight), view_of(bias), rope.centered());
+  const PackedPositions positions = pack_positions(ctx, side, maps, view_of(tokens),
+                                                   view_of(token_pos), products_named(products));
+  const PositionProjection projection = pack_position_projection(
+      ctx.kernels, view_of(weight), view_of(bias), rope.centered(), products_named(products));
   FloatArray out = make_array({query.shape(0), weight.shape(1)});
   position_attention(ctx, {view_of(query), projection, positions, scale}, mutable_view_of(out));
   return out;
@@ -434,8 +441,8 @@ FloatArray run_position_attention(const FloatArray& query, const FloatArray& wei
 
 void register_planes(py::module_& m) {
   m.def("position_attention", &run_position_attention, "query"_a, "weight"_a, "bias"_a,
-        "features"_a, "pos"_a, "tpos"_a, "tokens"_a, "token_pos"_a, "scale"_a, "isa"_a = py::none(),
-        "num_threads"_a = 1);
+        "features"_a, "pos"_a, "tpos"_a, "tokens"_a, "token_pos"_a, "scale"_a,
+        "products"_a = "float32", "isa"_a = py::none(), "num_threads"_a = 1);
   m.def(
       "resize_bilinear_antialias",
       [](const FloatArray& planes, std::int64_t height, std::int64_t width, const Isa& isa,

@@ -125,7 +125,8 @@ Run make_rope_attention(const py::dict& c, const Weights& w, const KernelTable& 
     const ConstView tokens = rows(value, turned, exclude), token_pos = rows(pos, turned, exclude);
     Tensor x = Tensor::zeros(shape_of(query, "query"));
     if (in.at("factored").cast<bool>()) {
-      const PackedPositions packed = pack_positions(ctx, side, maps, tokens, token_pos);
+      const PackedPositions packed =
+          pack_positions(ctx, side, maps, tokens, token_pos, layer->position_projection.products);
       layer->forward_add_(ctx, view_of(query, "query"), {.positions = &packed}, x);
       return to_numpy(std::move(x));
     }

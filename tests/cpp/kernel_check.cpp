@@ -86,6 +86,7 @@ constexpr Checked kChecked[] = {
     {"depthwise_row", check_depthwise, silence<&Table::depthwise_row>},
     {"pair_products", check_positions, silence<&Table::pair_products>},
     {"position_scores", check_positions, silence<&Table::position_scores>},
+    {"position_scores_int16", check_integer_positions, silence<&Table::position_scores_int16>},
 };
 static_assert(std::size(kChecked) == (sizeof(Table) - offsetof(Table, gemm)) / sizeof(Table::gemm),
               "every kernel is compared with float64");

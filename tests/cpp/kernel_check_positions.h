@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "kernel_check.h"
 #include "kernel_check_rows.h"
@@ -78,6 +80,81 @@ struct Positions {
     return out;
   }
 };
+
+// The same of integers, rows of floats that are whole numbers, with a scale for each key and query.
+struct IntegerPositions {
+  Positions x;
+  Floats key_scale, query_scale;
+
+  // Words of rows 2 i and 2 i + 1 of each run of `depth` rows.
+  std::vector<std::int16_t> words(const Floats& rows, std::int64_t width) const {
+    const std::int64_t runs = static_cast<std::int64_t>(rows.size()) / width / x.depth;
+    const std::int64_t depth = (x.depth + 1) / 2 * 2;
+    std::vector<std::int16_t> out(static_cast<std::size_t>(runs * depth * width));
+    for (std::int64_t r = 0; r < runs * x.depth; ++r) {
+      const std::int64_t to = r / x.depth * depth + r % x.depth;
+      for (std::int64_t i = 0; i < width; ++i) {
+        out[static_cast<std::size_t>((to / 2 * width + i) * 2 + to % 2)] =
+            static_cast<std::int16_t>(rows[static_cast<std::size_t>(r * width + i)]);
+      }
+    }
+    return out;
+  }
+
+  Floats found(const sam_rlx::KernelTable& t) const {
+    const std::int64_t nr = t.gemm_nr, columns = x.columns;
+    Floats out(static_cast<std::size_t>(x.positions * x.maps * columns));
+    const auto keys = words(x.keys, x.maps);
+    for (std::int64_t first = 0; first < columns; first += nr) {
+      const auto of_columns = words(panel_of(x.column, columns, first, nr), nr);
+      const auto of_row = words(panel_of(x.row, columns, first, nr), nr);
+      const Floats scale = panel_of(query_scale, columns, first, nr);
+      Floats scores(static_cast<std::size_t>(x.positions * x.maps * nr));
+      t.position_scores_int16({keys.data(), key_scale.data(), of_columns.data(), of_row.data(),
+                               scale.data(), scores.data(), x.positions, x.depth, x.maps});
+      put_panel(scores, columns, first, nr, out);
+    }
+    return out;
+  }
+
+  // The sums are exact; they and two products are rounded.
+  Numbers truth() const {
+    Numbers out = x.truth();
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::size_t columns = query_scale.size();
+      const double scale = static_cast<double>(key_scale[i / columns]) *
+                           static_cast<double>(query_scale[i % columns]);
+      out[i].value *= scale;
+      out[i].error = std::abs(out[i].value) * 3 * 0x1p-24;
+    }
+    return out;
+  }
+};
+
+// With `whole`, all products of a sum are as large as they may be, and of one sign.
+void check_integer_positions(const sam_rlx::KernelTable& table) {
+  constexpr std::int64_t kColumns = 67, kPositions = 3;
+  for (const std::int64_t depth : {1, 2, 7, 65}) {
+    for (const std::int64_t maps : {1, 2, 7, 15, 29}) {
+      for (const bool whole : {false, true}) {
+        Case test("position_scores_int16", {depth, maps, whole});
+        const auto limit = static_cast<float>(sam_rlx::int16_limit(depth));
+        const auto integers = [&](std::int64_t count, float most) {
+          Floats values = test.floats(count, most);
+          for (float& v : values) v = whole ? -most : std::round(v);
+          return values;
+        };
+        const float half = std::floor(limit / 2);
+        const IntegerPositions x{
+            {kPositions, depth, maps, kColumns, integers(kPositions * depth * maps, limit),
+             integers(kPositions * depth * kColumns, half), integers(depth * kColumns, half)},
+            test.floats(kPositions * maps),
+            test.floats(kColumns)};
+        test.expect("all", x.truth(), x.found(table));
+      }
+    }
+  }
+}
 
 void check_positions(const sam_rlx::KernelTable& table) {
   constexpr std::int64_t kColumns = 67, kPositions = 3;

@@ -50,7 +50,7 @@ def expected_work(nr):
         "attend_columns": 2 * (2 * 512 * 64 * nr),  # scores and values
         "attend_int16": 2 * (2 * 128 * 64 * nr),
         "pair_products": 3 * (2 * 64 * 128 * nr),
-        "position_scores": 2 * 64 * 64 * 7 * nr,
+        **dict.fromkeys(("position_scores", "position_scores_int16"), 2 * 64 * 64 * 7 * nr),
         "depthwise_row": 2 * 7 * 7 * 64 * 256,
     }
     in_place_or_copied = """pack_a_columns transpose_block unpack_columns

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.ops import check, f64, normal, op, rng, softmax
+from support.ops import ISAS, check, f64, normal, op, rng, softmax
 
 
 def turned(x, side):
@@ -44,6 +44,7 @@ def arrays(queries, channels, inputs, side, maps, tokens):
     )
 
 
+@pytest.mark.parametrize("products", ["float32", "int16"])
 @pytest.mark.parametrize(
     ("queries", "channels", "inputs", "side", "maps", "tokens"),
     [
@@ -55,17 +56,64 @@ def arrays(queries, channels, inputs, side, maps, tokens):
         (5, 8, 3, 2, 0, 9),
         (0, 8, 3, 2, 2, 1),
         (40, 256, 64, 7, 13, 5),
+        (3, 16, 6, 9, 30, 0),  # integers: rows of maps in three blocks
+        (3, 8, 5, 2, 128, 0),
+        (3, 8, 5, 2, 1, 300),
     ],
 )
-def test_position_attention(queries, channels, inputs, side, maps, tokens):
+def test_position_attention(queries, channels, inputs, side, maps, tokens, products):
     given = arrays(queries, channels, inputs, side, maps, tokens)
-    check("position_attention", position_attention(*given), *given)
+    truth = position_attention(*given)
+    bound = 2**-8 * np.abs(truth).max(initial=0) if products == "int16" else None
+    check("position_attention", truth, *given, bound=bound, products=products)
 
 
-def test_large_scores_do_not_overflow():
+def test_integers_are_multiplied():
+    given = arrays(40, 64, 16, 8, 3, 4)
+    for isa in ISAS:
+        exact, integers = (
+            op("position_attention", *given, products=products, isa=isa)
+            for products in ("float32", "int16")
+        )
+        assert not np.array_equal(exact, integers)
+
+
+@pytest.mark.parametrize("products", ["float32", "int16"])
+def test_large_scores_do_not_overflow(products):
     given = list(arrays(20, 16, 4, 4, 3, 2))
     given[0] *= 100
-    check("position_attention", position_attention(*given), *given, bound=1e-2)
+    truth = position_attention(*given)
+    bound = 1e-2 if products == "float32" else 5e-2 * np.abs(truth).max()
+    check("position_attention", truth, *given, bound=bound, products=products)
+
+
+def test_one_query_far_larger_than_others():
+    # Each query has scales of its own.
+    given = list(arrays(20, 16, 4, 4, 3, 2))
+    given[0][7] *= 1e4
+    truth = position_attention(*given)
+    for isa in ISAS:
+        found = op("position_attention", *given, products="int16", isa=isa)
+        others = np.arange(20) != 7
+        assert np.abs(found - truth)[others].max() < 2**-8 * np.abs(truth).max()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("where", ["query", "features", "pos", "tokens", "token_pos"])
+def test_integers_hide_no_nan_nor_infinity(bad, where):
+    given = list(arrays(20, 16, 4, 4, 3, 2))
+    names = ["query", "weight", "bias", "features", "pos", "tpos", "tokens", "token_pos"]
+    given[names.index(where)].reshape(-1)[5] = bad
+    for isa in ISAS:
+        found = op("position_attention", *given, products="int16", isa=isa)
+        hit = found[:1] if where == "query" else found
+        assert not np.isfinite(hit).all(axis=-1).any()
+
+
+def test_more_maps_than_a_block_of_integers_has():
+    given = arrays(4, 8, 3, 2, 129, 0)
+    with pytest.raises(ValueError, match="pack_positions: expected 128 maps at most, found 129"):
+        op("position_attention", *given, products="int16")
 
 
 def test_no_keys():

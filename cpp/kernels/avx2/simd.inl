@@ -85,6 +85,7 @@ SAM_RLX_INLINE Pairs load_pairs(const float* p) {
 SAM_RLX_INLINE Pairs set1_pairs(const float* p) {
   return {_mm256_castps_si256(_mm256_broadcast_ss(p))};
 }
+SAM_RLX_INLINE Pairs add_pairs(Pairs a, Pairs b) { return {_mm256_add_epi16(a.v, b.v)}; }
 SAM_RLX_INLINE Vec low_halves(Vec even, Vec odd) {
   const __m256i upper = _mm256_slli_epi32(_mm256_castps_si256(odd.v), 16);
   return {_mm256_castsi256_ps(_mm256_blend_epi16(_mm256_castps_si256(even.v), upper, 0xAA))};

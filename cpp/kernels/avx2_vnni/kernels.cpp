@@ -25,6 +25,7 @@ SAM_RLX_INLINE void dot2(IntVec& c, Pairs a, Pairs b) {
 #include "kernels/bodies/softmax_columns.inl"
 #include "kernels/bodies/attention_tiles.inl"
 #include "kernels/bodies/attention_int16.inl"
+#include "kernels/bodies/position_scores_int16.inl"
 // clang-format on
 
 }  // namespace
@@ -35,4 +36,5 @@ void sam_rlx::avx2_vnni_kernels(KernelTable& table) noexcept {
   table.int8_gemm = int8_gemm;
   table.int16_gemm = int16_gemm;
   table.attend_int16 = attend_int16;
+  table.position_scores_int16 = position_scores_int16;
 }

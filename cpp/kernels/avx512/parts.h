@@ -16,6 +16,7 @@ void avx512_softmax_columns(const SoftmaxColumnsArgs& s) noexcept;
 void avx512_attend_columns(const AttendColumnsArgs& args) noexcept;
 void avx512_int16_gemm(const Int16GemmArgs& g) noexcept;
 void avx512_attend_int16(const AttendInt16Args& args) noexcept;
+void avx512_position_scores_int16(const PositionScoresInt16Args& args) noexcept;
 void avx512_unpack_columns(const float* result, const float* sum, std::int64_t count,
                            std::int64_t dim, float* const* rows) noexcept;
 

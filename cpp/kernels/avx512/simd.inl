@@ -100,6 +100,7 @@ SAM_RLX_INLINE Pairs load_pairs(const float* p) { return {_mm512_loadu_si512(p)}
 SAM_RLX_INLINE Pairs set1_pairs(const float* p) {
   return {_mm512_castps_si512(_mm512_set1_ps(*p))};
 }
+SAM_RLX_INLINE Pairs add_pairs(Pairs a, Pairs b) { return {_mm512_add_epi16(a.v, b.v)}; }
 SAM_RLX_INLINE Vec low_halves(Vec even, Vec odd) {
   constexpr __mmask32 kUpper = 0xAAAAAAAA;
   const __m512i upper = _mm512_slli_epi32(_mm512_castps_si512(odd.v), 16);

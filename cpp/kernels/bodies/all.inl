@@ -12,5 +12,6 @@
 #include "kernels/bodies/int16_products.inl"
 #include "kernels/bodies/int16_gemm.inl"
 #include "kernels/bodies/attention_int16.inl"
+#include "kernels/bodies/position_scores_int16.inl"
 #include "kernels/bodies/others.inl"
 // clang-format on

@@ -44,6 +44,14 @@ SAM_RLX_INLINE void score_int16(const sam_rlx::AttendInt16Args& args, Vec (&larg
   }
 }
 
+// Finds the largest of scores that lie in memory.
+template <int V>
+SAM_RLX_INLINE void largest_score(const sam_rlx::SoftmaxColumnsArgs& s, Vec (&largest)[V]) {
+  each_vector(largest, [](Vec& y, int) SAM_RLX_INLINED { y = set1(-__builtin_inff()); });
+  change_scores<V>(s.scores, s.keys, largest,
+                   [](const float* x, Index, int) SAM_RLX_INLINED { return load(x); });
+}
+
 // Turns the scores of a block into weights, two keys in each word, and adds them to the running
 // sums. The words lie where the scores lay.
 template <int V>
@@ -126,7 +134,11 @@ SAM_RLX_INLINE void add_values_int16(const sam_rlx::AttendInt16Args& args, const
 void attend_int16(const sam_rlx::AttendInt16Args& args) noexcept {
   with_vectors(args.softmax.columns, [&](auto v) SAM_RLX_INLINED {
     Vec largest[v.value], shrink[v.value], grow[v.value];
-    score_int16<v.value>(args, largest);
+    if (args.keys != nullptr) {
+      score_int16<v.value>(args, largest);
+    } else {
+      largest_score<v.value>(args.softmax, largest);
+    }
     weigh_int16<v.value>(args.softmax, largest, shrink, grow);
     add_values_int16<v.value>(args, shrink, grow);
   });

@@ -93,6 +93,10 @@ struct Pairs {
 };
 SAM_RLX_INLINE Pairs load_pairs(const float* p) { return {bits_of(load(p).v)}; }
 SAM_RLX_INLINE Pairs set1_pairs(const float* p) { return {bits_of(set1(*p).v)}; }
+SAM_RLX_INLINE Pairs add_pairs(Pairs a, Pairs b) {
+  const Int16s sum = reinterpret_cast<Int16s>(a.v) + reinterpret_cast<Int16s>(b.v);
+  return {reinterpret_cast<Words>(sum)};
+}
 SAM_RLX_INLINE Vec low_halves(Vec even, Vec odd) {
   return {floats_of((bits_of(even.v) & 0xFFFFU) | bits_of(odd.v) << 16)};
 }

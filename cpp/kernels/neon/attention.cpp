@@ -15,6 +15,7 @@ namespace {
 #include "kernels/bodies/int16_products.inl"
 #include "kernels/bodies/int16_gemm.inl"
 #include "kernels/bodies/attention_int16.inl"
+#include "kernels/bodies/position_scores_int16.inl"
 // clang-format on
 
 }  // namespace
@@ -26,6 +27,10 @@ void sam_rlx::neon_attend_columns(const AttendColumnsArgs& args) noexcept { atte
 void sam_rlx::neon_int16_gemm(const Int16GemmArgs& g) noexcept { int16_gemm(g); }
 
 void sam_rlx::neon_attend_int16(const AttendInt16Args& args) noexcept { attend_int16(args); }
+
+void sam_rlx::neon_position_scores_int16(const PositionScoresInt16Args& args) noexcept {
+  position_scores_int16(args);
+}
 
 void sam_rlx::neon_unpack_columns(const float* result, const float* sum, std::int64_t count,
                                   std::int64_t dim, float* const* rows) noexcept {

@@ -22,6 +22,7 @@ constexpr auto softmax_columns = sam_rlx::neon_softmax_columns;
 constexpr auto attend_columns = sam_rlx::neon_attend_columns;
 constexpr auto int16_gemm = sam_rlx::neon_int16_gemm;
 constexpr auto attend_int16 = sam_rlx::neon_attend_int16;
+constexpr auto position_scores_int16 = sam_rlx::neon_position_scores_int16;
 constexpr auto unpack_columns = sam_rlx::neon_unpack_columns;
 
 // clang-format off

@@ -16,6 +16,7 @@ void neon_softmax_columns(const SoftmaxColumnsArgs& s) noexcept;
 void neon_attend_columns(const AttendColumnsArgs& args) noexcept;
 void neon_int16_gemm(const Int16GemmArgs& g) noexcept;
 void neon_attend_int16(const AttendInt16Args& args) noexcept;
+void neon_position_scores_int16(const PositionScoresInt16Args& args) noexcept;
 void neon_unpack_columns(const float* result, const float* sum, std::int64_t count,
                          std::int64_t dim, float* const* rows) noexcept;
 

@@ -87,6 +87,7 @@ SAM_RLX_INLINE Pairs load_pairs(const float* p) { return {vreinterpretq_s16_f32(
 SAM_RLX_INLINE Pairs set1_pairs(const float* p) {
   return {vreinterpretq_s16_f32(vld1q_dup_f32(p))};
 }
+SAM_RLX_INLINE Pairs add_pairs(Pairs a, Pairs b) { return {vaddq_s16(a.v, b.v)}; }
 SAM_RLX_INLINE Vec low_halves(Vec even, Vec odd) {
   return {vreinterpretq_f32_u16(
       vtrn1q_u16(vreinterpretq_u16_f32(even.v), vreinterpretq_u16_f32(odd.v)))};

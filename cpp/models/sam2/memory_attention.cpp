@@ -51,7 +51,8 @@ void RoPEAttention::fold() {
 void RoPEAttention::pack(const KernelTable& kernels) {
   if (kv_in_dim < dim) {
     position_projection =
-        pack_position_projection(kernels, k_proj.weight, k_proj.bias, key_rope.centered());
+        pack_position_projection(kernels, k_proj.weight, k_proj.bias, key_rope.centered(),
+                                 position_products_beside(kernels, weight_format));
   }
   for (Linear* const linear : {&q_proj, &k_proj, &v_proj}) {
     linear->weight_format = weight_format;
@@ -250,11 +251,13 @@ Keys MemoryAttention::prepare_keys(Context& ctx, const Memory& memory,
                      map.tpos};
   }
   const Tokens tokens = tokens_of(ctx, memory);
-  const bool in_tiles =
-      ctx.kernels.bfloat16_tiles &&
-      products_beside(ctx, layers.front().cross_attn_image.weight_format) == Products::kBFloat16;
-  if (!in_tiles && count >= kManyMaps && width < config.d_model) {
-    positions = pack_positions(ctx, config.key_side(), {maps, count}, tokens.values, tokens.pos);
+  const RoPEAttention& attention = layers.front().cross_attn_image;
+  const bool in_tiles = ctx.kernels.bfloat16_tiles &&
+                        products_beside(ctx, attention.weight_format) == Products::kBFloat16;
+  const bool many = kManyMaps <= count && count <= std::size_t{kInt16Keys};
+  if (!in_tiles && many && width < config.d_model) {
+    positions = pack_positions(ctx, config.key_side(), {maps, count}, tokens.values, tokens.pos,
+                               attention.position_projection.products);
     return {.positions = &positions};
   }
   auto* const parts = ctx.workspace.array<KeyPart>(room);
