@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shapely
+import shapely.affinity
 from sam_rlx.apps.annotator.imports import READERS, read
 from sam_rlx.apps.annotator.imports.forms import brush_mask
 from sam_rlx.apps.annotator.imports.found import row_mask
@@ -114,6 +116,101 @@ def test_runs_of_rows() -> None:
     for counts, box in (([5], (1, 1, 2, 2)), ([1, 2, 1], (4, 1, 2, 2)), ([], (0, 0, 0, 0))):
         with pytest.raises(InvalidArgumentError):
             row_mask("a", (4, 5), counts, box)
+
+
+def inside(shape: Any, hw: tuple[int, int]) -> Any:
+    """Return which pixels have their middle in a shape of shapely."""
+    y, x = np.mgrid[: hw[0], : hw[1]] + 0.5
+    return shapely.contains_xy(shape, x, y)
+
+
+def ellipse(x: float, y: float, rx: float, ry: float, degrees: float = 0.0) -> Any:
+    circle = shapely.Point(x, y).buffer(1, quad_segs=500)
+    scaled = shapely.affinity.scale(circle, rx, ry, origin=(x, y))
+    return shapely.affinity.rotate(scaled, degrees, origin=(x, y))
+
+
+def masks_of(path: Path, form: str, hw: tuple[int, int]) -> list[Any]:
+    (still,) = read(path, form, lambda name: hw)
+    return [one.mask.to_mask() for one in still.objects]
+
+
+def test_shapes_of_labelme(tmp_path: Path) -> None:
+    hw = (50, 70)
+    turned = [[20.2, 5.1], [40.3, 15.7], [35.1, 25.4], [15.0, 14.8]]
+    shapes = [
+        ("circle", [[30.3, 20.6], [41.1, 26.4]], ellipse(30.3, 20.6, *2 * (12.259,))),
+        ("circle", [[2.0, 48.0], [22.0, 48.0]], ellipse(2, 48, 20, 20)),  # cut by the image
+        ("circle", [[5.0, 5.0], [5.0, 5.0]], shapely.Polygon()),
+        ("oriented_rectangle", turned, shapely.Polygon(turned)),
+        (None, turned[:3], shapely.Polygon(turned[:3])),
+        ("rectangle", [[40.0, 30.0], [10.0, 12.0]], shapely.box(10, 12, 40, 30)),
+    ]
+    entries = [{"label": "a", "shape_type": kind, "points": at} for kind, at, _ in shapes]
+    document = {"imagePath": "a.png", "imageHeight": hw[0], "imageWidth": hw[1], "shapes": entries}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    found = masks_of(tmp_path, "labelme", hw)
+    for mask, (_, _, shape) in zip(found, shapes, strict=True):
+        assert np.array_equal(mask, inside(shape, hw))
+    entries[0]["shape_type"] = "linestrip"
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert len(masks_of(tmp_path, "labelme", hw)) == len(shapes) - 1
+    entries[0]["shape_type"] = "blob"
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidArgumentError, match=r"shapes\[0\].shape_type: expected .*blob"):
+        read(tmp_path, "labelme", lambda name: hw)
+
+
+def test_groups_of_labelme_are_one_object(tmp_path: Path) -> None:
+    squares = [[[x, 3], [x + 6, 3], [x + 6, 9], [x, 9]] for x in (3, 13, 23)]
+    entries = [
+        {"label": "car", "shape_type": "polygon", "points": at, "group_id": group}
+        for at, group in zip(squares, (1, 1, None), strict=True)
+    ]
+    document = {"imagePath": "a.png", "imageHeight": 30, "imageWidth": 40, "shapes": entries}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert [mask.sum() for mask in masks_of(tmp_path, "labelme", (30, 40))] == [72, 36]
+
+
+def test_turned_shapes_of_cvat(tmp_path: Path) -> None:
+    hw = (50, 70)
+    box = 'label="a" xtl="12.2" ytl="10.4" xbr="40.9" ybr="22.6"'
+    oval = 'label="a" cx="35.3" cy="22.1" rx="20.4" ry="8.7"'
+    (tmp_path / "annotations.xml").write_text(
+        f"""<annotations><image id="0" name="a.png" width="{hw[1]}" height="{hw[0]}">
+        <box {box}/><box {box} rotation="30.00"/><box {box} rotation="-90"/>
+        <ellipse {oval}/><ellipse {oval} rotation="40.5"/>
+        <points label="a" points="1,2"/></image></annotations>"""
+    )
+    plain = shapely.box(12.2, 10.4, 40.9, 22.6)
+    shapes = [plain, *(shapely.affinity.rotate(plain, turn, "center") for turn in (30, -90))]
+    shapes += [ellipse(35.3, 22.1, 20.4, 8.7), ellipse(35.3, 22.1, 20.4, 8.7, 40.5)]
+    found = masks_of(tmp_path, "cvat", hw)
+    assert [mask.sum() > 100 for mask in found] == 5 * [True]
+    for mask, shape in zip(found, shapes, strict=True):
+        assert np.array_equal(mask, inside(shape, hw))
+
+
+def test_turned_shapes_of_label_studio(tmp_path: Path) -> None:
+    hw = (50, 80)
+    box = {"x": 30.0, "y": 20.6, "width": 25.0, "height": 31.0}
+    oval = {"x": 50.0, "y": 52.0, "radiusX": 25.5, "radiusY": 17.0}
+    values = [
+        {**values, "rotation": turn, kind: ["a"]}
+        for kind, values in (("rectanglelabels", box), ("ellipselabels", oval))
+        for turn in (0, 35)
+    ]
+    result = [
+        {"type": list(value)[-1], "value": value, "original_height": 50, "original_width": 80}
+        for value in values
+    ]
+    task = {"data": {"image": "a.png"}, "annotations": [{"result": result}]}
+    (tmp_path / "tasks.json").write_text(json.dumps([task]))
+    plain = shapely.box(24, 10.3, 44, 25.8)  # in pixels
+    shapes = [plain, shapely.affinity.rotate(plain, 35, (24, 10.3))]
+    shapes += [ellipse(40, 26, 20.4, 8.5), ellipse(40, 26, 20.4, 8.5, 35)]
+    for mask, shape in zip(masks_of(tmp_path, "label_studio", hw), shapes, strict=True):
+        assert np.array_equal(mask, inside(shape, hw))
 
 
 def test_brush_codes_that_are_none() -> None:

@@ -4,6 +4,7 @@ import base64
 import binascii
 import io as streams
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sam_rlx.apps.annotator.imports.found import (
     SizeOf,
     box_mask,
     column_mask,
+    ellipse_mask,
     entries,
     entry,
     is_here,
@@ -33,6 +35,7 @@ from sam_rlx.apps.annotator.imports.found import (
     size,
     size_of_clip,
     text_of,
+    turned_box_mask,
     whole,
     wrong,
     xml_of,
@@ -302,8 +305,12 @@ def _plain(text: str) -> str:
 # ------------------------------------------------------------------ annotation tools
 
 
+# Shapes without an area, which are no objects.
+_LABELME_LINES = ("point", "points", "line", "linestrip")
+
+
 def read_labelme(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
-    """Read labelme's JSON: masks, polygons and rectangles."""
+    """Read labelme's JSON: masks, polygons, rectangles and circles."""
     for file in _files(path, ".json"):
         document = entry(file.name, json_of(file))
         hw = size(file.name, document.get("imageHeight"), document.get("imageWidth"))
@@ -313,6 +320,8 @@ def read_labelme(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
             continue
         for at, one in enumerate(entries(f"{file.name}: shapes", document.get("shapes"))):
             where = f"{file.name}: shapes[{at}]"
+            if one.get("shape_type") in _LABELME_LINES:
+                continue
             category = name_in(f"{where}.label", one.get("label"))
             group = one.get("group_id")
             track = "" if group is None else f"{whole(f'{where}.group_id', group)}"
@@ -326,7 +335,7 @@ def read_labelme(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
 
 
 def _labelme_mask(where: str, one: dict[str, Any], hw: Size) -> PackedMask:
-    kind, corners = one.get("shape_type", "polygon"), points(f"{where}.points", one.get("points"))
+    kind, corners = one.get("shape_type") or "polygon", points(f"{where}.points", one.get("points"))
     if kind == "mask" and len(corners) == 2:
         (x0, y0), _ = corners
         part = _png_in(where, one.get("mask"))
@@ -339,9 +348,14 @@ def _labelme_mask(where: str, one: dict[str, Any], hw: Size) -> PackedMask:
     if kind == "rectangle" and len(corners) == 2:
         (x0, y0), (x1, y1) = corners
         return box_mask(hw, min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
-    if kind == "polygon":
+    if kind == "circle" and len(corners) == 2:
+        radius = math.dist(*corners)
+        return ellipse_mask(hw, corners[0], (radius, radius))
+    if kind in ("polygon", "oriented_rectangle"):
         return polygon_mask(hw, [corners])
-    raise wrong(f"{where}.shape_type", "mask, polygon or rectangle", kind)
+    raise wrong(
+        f"{where}.shape_type", "mask, polygon, rectangle, oriented_rectangle or circle", kind
+    )
 
 
 def _png_in(where: str, value: Any) -> Any:
@@ -399,7 +413,7 @@ def read_cvat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
         hw = size(name, image.get("height"), image.get("width"))
         still = FoundStill(name)
         for shape in image if is_here(name, name, hw, size_of) else ():
-            if shape.tag in ("mask", "polygon", "box"):
+            if shape.tag in _CVAT_AREAS:
                 category = name_in(f"{name}.label", shape.get("label"))
                 still.add(name, FoundObject(category, _cvat_mask(name, shape, hw)))
         yield still
@@ -413,12 +427,16 @@ def read_cvat(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
         hw = size(where, original.findtext("height"), original.findtext("width"))
         is_here(where, "", hw, size_of)
         for shape in track:
-            if shape.tag in ("mask", "polygon", "box") and shape.get("outside") != "1":
+            if shape.tag in _CVAT_AREAS and shape.get("outside") != "1":
                 frame = whole(f"{where}.frame", shape.get("frame"))
                 still = stills.setdefault(frame, FoundStill("", frame=frame))
                 mask = _cvat_mask(where, shape, hw)
                 still.add(where, FoundObject(category, mask, f"{track.get('id')}"))
     yield from (stills[frame] for frame in sorted(stills))
+
+
+# Shapes with an area. Others are no objects.
+_CVAT_AREAS = ("mask", "polygon", "box", "ellipse")
 
 
 def _cvat_mask(where: str, shape: Any, hw: Size) -> PackedMask:
@@ -429,9 +447,13 @@ def _cvat_mask(where: str, shape: Any, hw: Size) -> PackedMask:
             whole(f"{where}.rle", one, 0, area) for one in (shape.get("rle") or "").split(",")
         ]
         return row_mask(where, hw, counts, box)
+    turned = _real(where, shape.get("rotation", "0"))  # clockwise, about the middle
     if shape.tag == "box":
-        corners = [_real(where, shape.get(at)) for at in ("xtl", "ytl", "xbr", "ybr")]
-        return box_mask(hw, *corners)
+        x0, y0, x1, y1 = (_real(where, shape.get(at)) for at in ("xtl", "ytl", "xbr", "ybr"))
+        return turned_box_mask(hw, (x0, y0, x1, y1), ((x0 + x1) / 2, (y0 + y1) / 2), turned)
+    if shape.tag == "ellipse":
+        x, y, rx, ry = (_real(where, shape.get(at)) for at in ("cx", "cy", "rx", "ry"))
+        return ellipse_mask(hw, (x, y), (rx, ry), turned)
     ring = [
         tuple(_real(where, value) for value in pair.split(","))
         for pair in (shape.get("points") or "").split(";")
@@ -450,7 +472,7 @@ def _real(where: str, text: str | None) -> float:
 
 
 def read_label_studio(path: Path, size_of: SizeOf) -> Iterator[FoundStill]:
-    """Read tasks of Label Studio: brush codes, polygons and rectangles of images."""
+    """Read tasks of Label Studio: brush codes, polygons, rectangles and ellipses of images."""
     file = _one(path, "tasks.json")
     for at, task in enumerate(entries(file.name, json_of(file))):
         where = f"{file.name}: task {at}"
@@ -469,7 +491,7 @@ def _label_studio_object(
     where: str, one: dict[str, Any], image: str, size_of: SizeOf
 ) -> FoundObject | None:
     kind, value = one.get("type"), entry(f"{where}.value", one.get("value"))
-    if kind not in ("brushlabels", "polygonlabels", "rectanglelabels"):
+    if kind not in ("brushlabels", "polygonlabels", "rectanglelabels", "ellipselabels"):
         return None
     hw = size(where, one.get("original_height"), one.get("original_width"))
     if not is_here(where, image, hw, size_of):
@@ -490,11 +512,15 @@ def _label_studio_object(
         ring = points(where, value.get("points"))
         scaled = [(x * width / 100, y * height / 100) for x, y in ring]
         return FoundObject(category, polygon_mask(hw, [scaled]), track)
+    # Turned clockwise: ellipses about their middle, rectangles about their upper left corner.
+    (turned,) = numbers(where, [value.get("rotation") or 0], 1)
+    if kind == "ellipselabels":
+        x, y, rx, ry = numbers(where, [value.get(at) for at in ("x", "y", "radiusX", "radiusY")], 4)
+        middle, radii = (x * width / 100, y * height / 100), (rx * width / 100, ry * height / 100)
+        return FoundObject(category, ellipse_mask(hw, middle, radii, turned), track)
     x, y, w, h = numbers(where, [value.get(at) for at in ("x", "y", "width", "height")], 4)
-    if value.get("rotation"):
-        raise wrong(f"{where}.rotation", "0", value.get("rotation"))
     box = (x * width / 100, y * height / 100, (x + w) * width / 100, (y + h) * height / 100)
-    return FoundObject(category, box_mask(hw, *box), track)
+    return FoundObject(category, turned_box_mask(hw, box, (box[0], box[1]), turned), track)
 
 
 def brush_mask(where: str, data: bytes, hw: Size) -> PackedMask:
