@@ -125,7 +125,7 @@ def inside(shape: Any, hw: tuple[int, int]) -> Any:
 
 
 def ellipse(x: float, y: float, rx: float, ry: float, degrees: float = 0.0) -> Any:
-    circle = shapely.Point(x, y).buffer(1, quad_segs=500)
+    circle = shapely.Point(x, y).buffer(1, 500)
     scaled = shapely.affinity.scale(circle, rx, ry, origin=(x, y))
     return shapely.affinity.rotate(scaled, degrees, origin=(x, y))
 
