@@ -4,7 +4,6 @@ What is not understood is an error: a mask of another image, or of a box that is
 look right in the first look.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from xml.etree import ElementTree
 
 from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator import fields
+from sam_rlx.apps.annotator.turned import turned
 from sam_rlx.apps.annotator.values import Box
 from sam_rlx.errors import InvalidArgumentError
 
@@ -150,9 +150,8 @@ def _turned_box(value: Mapping[str, Any], size: tuple[int, int]) -> Box:
     angle = fields.number(value, "rotation", -1e6, 1e6, 0.0) % 360.0
     if angle == 0.0:
         return fields.box([x, y, x + wide, y + high])
-    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    xs = [x + a * wide * cos - b * high * sin for a in (0, 1) for b in (0, 1)]
-    ys = [y + a * wide * sin + b * high * cos for a in (0, 1) for b in (0, 1)]
+    offsets = [(dx, dy) for dx in (0.0, wide) for dy in (0.0, high)]
+    xs, ys = zip(*turned((x, y), offsets, angle), strict=True)
     return fields.box([min(xs), min(ys), max(xs), max(ys)])
 
 

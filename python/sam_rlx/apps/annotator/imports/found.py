@@ -1,6 +1,5 @@
 """What a file of another program says: objects by image, all of it checked."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from sam_rlx._internal.printable import shown
 from sam_rlx.apps.annotator.json_reader import read_json
 from sam_rlx.apps.annotator.limits import MAX_FRAMES, MAX_OBJECTS, MAX_SIDE
 from sam_rlx.apps.annotator.repair import lasso
+from sam_rlx.apps.annotator.turned import cosine_and_sine, turned
 from sam_rlx.apps.annotator.values import PackedMask
 from sam_rlx.errors import InvalidArgumentError
 
@@ -228,14 +228,9 @@ def turned_box_mask(
     """Return the mask of a box (x0, y0, x1, y1) that is turned clockwise about a point."""
     if degrees % 360 == 0:
         return box_mask(hw, *box)
-    x0, y0, x1, y1 = box
-    cos, sin = _turn(degrees)
-    x, y = about
-    ring = [
-        (x + (a - x) * cos - (b - y) * sin, y + (a - x) * sin + (b - y) * cos)
-        for a, b in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))
-    ]
-    return polygon_mask(hw, [ring])
+    (x0, y0, x1, y1), (x, y) = box, about
+    offsets = [(a - x, b - y) for a, b in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))]
+    return polygon_mask(hw, [turned(about, offsets, degrees)])
 
 
 def ellipse_mask(
@@ -248,21 +243,12 @@ def ellipse_mask(
     (x, y), reach = middle, max(radii)
     top, bottom = (int(np.clip(y + side, 0, hw[0])) for side in (-reach - 1, reach + 1))
     left, right = (int(np.clip(x + side, 0, hw[1])) for side in (-reach - 1, reach + 1))
-    cos, sin = _turn(degrees)
+    cos, sin = cosine_and_sine(degrees)
     dy, dx = np.ogrid[top:bottom, left:right]
     dy, dx = dy + 0.5 - y, dx + 0.5 - x
     along, across = (dx * cos + dy * sin) / radii[0], (dy * cos - dx * sin) / radii[1]
     mask[top:bottom, left:right] = along**2 + across**2 <= 1
     return PackedMask.of(mask)
-
-
-def _turn(degrees: float) -> tuple[float, float]:
-    """Return cosine and sine; those of quarter turns are whole."""
-    quarter, rest = divmod(degrees % 360.0, 90.0)
-    if rest == 0.0:
-        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[int(quarter) % 4]
-    angle = math.radians(degrees)
-    return math.cos(angle), math.sin(angle)
 
 
 def row_mask(where: str, hw: Size, counts: Sequence[int], box: Sequence[int]) -> PackedMask:
