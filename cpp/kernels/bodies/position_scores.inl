@@ -58,16 +58,10 @@ constexpr PositionTable make_position_table(Ints<R...>) {
 constexpr PositionTable kPositions = make_position_table(MakeInts<kMr>::type{});
 
 void position_scores(const sam_rlx::PositionScoresArgs& a) noexcept {
-  // Groups are about equally large: a small one has too few independent sums to keep the
-  // multiply-add units busy.
-  const Index groups = (a.maps + kMr - 1) / kMr;
   for (Index x = 0; x < a.positions; ++x) {
-    Index done = 0;
-    for (Index g = 0; g < groups; ++g) {
-      const Index count = (a.maps - done + groups - g - 1) / (groups - g);
-      (g == 0 ? kPositions.first : kPositions.later)[count - 1](a, x, done);
-      done += count;
-    }
+    each_group<kMr>(a.maps, [&](Index first, Index count) {
+      (first == 0 ? kPositions.first : kPositions.later)[count - 1](a, x, first);
+    });
   }
 }
 

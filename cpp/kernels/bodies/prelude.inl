@@ -44,5 +44,17 @@ constexpr ForEach<typename MakeInts<N>::type> for_each{};
 // whose lowest 16 bits are those of the float.
 constexpr float kWhole = 12582912.0F;
 
+// Calls f(first, size) for groups out of [0, count) of at most Most. They are about equally large:
+// a small one has too few independent sums to keep the multiply-add units busy.
+template <Index Most, class F>
+SAM_RLX_INLINE void each_group(Index count, F f) {
+  Index first = 0;
+  for (Index left = (count + Most - 1) / Most; left > 0; --left) {
+    const Index size = (count - first + left - 1) / left;
+    f(first, size);
+    first += size;
+  }
+}
+
 constexpr Index smaller(Index a, Index b) { return a < b ? a : b; }
 constexpr Index larger(Index a, Index b) { return a > b ? a : b; }
