@@ -61,6 +61,6 @@ inline Products position_products_beside(const KernelTable& kernels, WeightForma
 // enclosing scope of the workspace.
 PackedPositions pack_positions(Context& ctx, std::int64_t side, std::span<const PositionMap> maps,
                                ConstView tokens, ConstView token_pos,
-                               Products products = Products::kFloat32);
+                               Products products);
 
 }  // namespace sam_rlx

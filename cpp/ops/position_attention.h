@@ -35,7 +35,7 @@ struct PositionProjection {
 };
 PositionProjection pack_position_projection(const KernelTable& kernels, ConstView weight,
                                             ConstView bias, const CenteredAngles& angles,
-                                            Products products = Products::kFloat32);
+                                            Products products);
 
 struct PositionAttentionArgs {
   ConstView query;  // (N, C), turned by rotate_
